@@ -1,0 +1,170 @@
+//! One backend's transactions: where units and statements begin and end on its time line.
+//!
+//! A *unit* is a stretch from idle to idle as the client sees it: from the wake-up by its request to the send that
+//! answers it in the idle state. One unit holds one transaction, with all its round trips, unless the client sends
+//! several at once (a pipeline, a multi-statement message, a procedure that commits); the server's own local
+//! transaction counter says how many. A *statement* is a request and its answer inside a unit.
+//!
+//! Pure: the eBPF programs and the tests drive the same code.
+
+use crate::{
+    bucket::{BUCKET_SLOTS, IDLE},
+    ledger::{Ledger, LossCounter},
+};
+
+/// [`Backend::phase`]: the slot is free.
+pub const FREE: u32 = 0;
+/// Attached in the middle: what it does now began unseen and is not counted.
+pub const UNSEEN: u32 = 1;
+/// Forked, not yet ready for its first query.
+pub const STARTING: u32 = 2;
+/// Idle, or in a unit that has not answered anything yet.
+pub const IDLE_OR_FIRST: u32 = 3;
+/// In a unit whose client knows it is in a transaction: a sleep in `ClientRead` belongs to the unit.
+pub const IN_UNIT: u32 = 4;
+/// Not a client backend: followed by the scheduler only.
+pub const NOT_A_CLIENT: u32 = 5;
+
+/// State of one backend; one slot of a mapped array, written only by the CPU the backend is on.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct Backend {
+    /// The scheduler's time line.
+    pub ledger: Ledger,
+    /// See [`FREE`] and its neighbours.
+    pub phase: u32,
+    /// Process id in the initial namespace; 0 = free.
+    pub pid: u32,
+    /// The sleep in progress is idle time between units.
+    idle_sleep: u32,
+    /// The last statement was answered and the next has not arrived.
+    between_statements: u32,
+    /// The server's local transaction counter when the last unit ended.
+    pub local_transactions: u32,
+    /// Statements answered so far; selects the sampled ones.
+    pub statements: u32,
+    /// The server's number for its backend type.
+    pub backend_type: u32,
+    /// 1 once the backend has slept idle since its last unit ended.
+    pub slept_idle: u32,
+    /// Address of the backend's `PgBackendStatus` in its own memory; 0 = not known yet.
+    pub status: u64,
+    /// Begin of the open unit, ns.
+    pub start_ns: u64,
+    /// Begin of the open statement, ns.
+    pub statement_start_ns: u64,
+    /// The unit's buckets when the open statement began, ns.
+    pub statement_base: [u64; BUCKET_SLOTS],
+}
+crate::shared!(Backend, size_of::<Ledger>() + 56 + 8 * BUCKET_SLOTS);
+
+impl Backend {
+    /// Takes the slot for a backend forked at `now`.
+    #[inline(always)]
+    pub fn begin_forked(&mut self, pid: u32, now_ns: u64) {
+        self.ledger.begin_forked(now_ns);
+        self.begin(pid, now_ns, STARTING);
+    }
+
+    /// Takes the slot for a backend that was there before.
+    #[inline(always)]
+    pub fn begin_unseen(&mut self, pid: u32, now_ns: u64) {
+        self.ledger.begin_unknown(now_ns);
+        self.begin(pid, now_ns, UNSEEN);
+    }
+
+    #[inline(always)]
+    fn begin(&mut self, pid: u32, now_ns: u64, phase: u32) {
+        self.phase = phase;
+        self.pid = pid;
+        self.idle_sleep = 0;
+        self.between_statements = 0;
+        self.local_transactions = 0;
+        self.statements = 0;
+        self.backend_type = 0;
+        self.slept_idle = 0;
+        self.status = 0;
+        self.start_ns = now_ns;
+        self.statement_start_ns = now_ns;
+        self.statement_base = [0; BUCKET_SLOTS];
+    }
+
+    /// Charges everything up to `now`, at which the backend is running in its own context. A request that ended an
+    /// idle sleep opens a new unit at the instant of its wake-up.
+    #[inline(always)]
+    pub fn advance(
+        &mut self,
+        now_ns: u64,
+        run_delay_ns: u64,
+        client_read: u32,
+        losses: &mut impl LossCounter,
+    ) {
+        if self.ledger.has_gap() {
+            self.ledger.close_gap(run_delay_ns, losses);
+            if self.idle_sleep != 0 {
+                self.idle_sleep = 0;
+                self.open();
+            } else if self.between_statements != 0 && self.ledger.event == client_read {
+                self.open_statement();
+            }
+            self.ledger.close_queue(losses);
+        }
+        self.ledger.run_to(now_ns, losses);
+    }
+
+    /// The backend leaves the CPU at the instant it was advanced to. `idle`: it waits for its client's next request,
+    /// with no transaction open.
+    #[inline(always)]
+    pub fn switch_out(&mut self, event: u32, bucket: u32, idle: bool, run_delay_ns: u64) {
+        self.idle_sleep = idle as u32;
+        self.ledger.switch_out(event, if idle { IDLE } else { bucket }, run_delay_ns);
+    }
+
+    /// Whether the sleep in progress is idle time between units.
+    pub fn sleeps_idle(&self) -> bool {
+        self.idle_sleep != 0 && self.ledger.is_off()
+    }
+
+    /// Opens a unit at the instant everything is charged to.
+    #[inline(always)]
+    pub fn open(&mut self) {
+        self.ledger.clear();
+        self.start_ns = self.ledger.charged_to_ns;
+        self.statement_start_ns = self.start_ns;
+        self.statement_base = [0; BUCKET_SLOTS];
+        self.between_statements = 0;
+    }
+
+    #[inline(always)]
+    fn open_statement(&mut self) {
+        self.between_statements = 0;
+        self.statement_start_ns = self.ledger.charged_to_ns;
+        self.statement_base = self.ledger.buckets;
+    }
+
+    /// The statement answered at the instant the backend was advanced to is over; the unit goes on.
+    #[inline(always)]
+    pub fn close_statement(&mut self) {
+        self.statements = self.statements.wrapping_add(1);
+        self.open_statement();
+        self.between_statements = 1;
+        self.phase = IN_UNIT;
+    }
+
+    /// The unit answered at the instant the backend was advanced to is over and counted by the caller. Until the
+    /// next idle sleep says otherwise, the next unit begins here: its request may already be waiting.
+    #[inline(always)]
+    pub fn close(&mut self, local_transactions: u32) {
+        self.statements = self.statements.wrapping_add(1);
+        self.phase = IDLE_OR_FIRST;
+        self.local_transactions = local_transactions;
+        self.slept_idle = 0;
+        self.open();
+    }
+
+    /// Wall time of the open unit so far, ns; equals Σ of its buckets.
+    #[inline(always)]
+    pub fn wall_ns(&self) -> u64 {
+        self.ledger.charged_to_ns - self.start_ns
+    }
+}

@@ -1,0 +1,237 @@
+//! The interval ledger: scheduler edges in, charged nanoseconds out.
+//!
+//! A task is running, off the CPU, or resumed (back on the CPU, the gap not yet split). A gap is split only when
+//! the task is next seen *running its own context*, because only then is the kernel's run-queue clock
+//! (`sched_info.run_delay`, what `/proc/PID/schedstat` shows) up to date: what the gap holds beyond run-queue time was
+//! blocked. So no wake-up probe is needed, and a late, early or missing wake-up cannot exist.
+//!
+//! Invariant: after every call, Σ buckets charged since [`Ledger::clear`] = `charged_to_ns` − the instant of the
+//! clear. It holds by construction: every function that moves `charged_to_ns` charges exactly the distance.
+
+use crate::{
+    bucket::{BUCKET_SLOTS, Bucket},
+    event::PREEMPTED,
+    loss::Loss,
+};
+
+/// Distinct wait events kept per transaction. More than ten were never seen in one.
+pub const EVENT_ENTRIES: usize = 16;
+
+const UNKNOWN: u32 = 0;
+const RUNNING: u32 = 1;
+const OFF: u32 = 2;
+const RESUMED: u32 = 3;
+
+/// One wait event's share of a transaction.
+#[repr(C)]
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub struct EventCharge {
+    /// Dense index, see [`crate::event`].
+    pub event: u32,
+    /// How often it was waited for.
+    pub waits: u32,
+    /// Blocked time, ns.
+    pub blocked_ns: u64,
+    /// Run-queue time that followed the wake-ups, ns.
+    pub run_queue_ns: u64,
+}
+crate::shared!(EventCharge, 24);
+
+/// One task's time line.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct Ledger {
+    /// Everything before this instant is charged.
+    pub charged_to_ns: u64,
+    resumed_ns: u64,
+    run_delay_ns: u64,
+    state: u32,
+    /// Dense index of the event of the current or last gap, or [`PREEMPTED`].
+    pub event: u32,
+    bucket: u32,
+    /// Entries of `events` in use.
+    pub n_events: u32,
+    /// Index of the entry of the last gap; its run-queue time is added when the gap is split.
+    last_entry: u32,
+    reserved: u32,
+    /// Time by bucket since the last clear, ns.
+    pub buckets: [u64; BUCKET_SLOTS],
+    /// Time by bucket over the task's life, ns.
+    pub life: [u64; BUCKET_SLOTS],
+    /// Waits by event since the last clear.
+    pub events: [EventCharge; EVENT_ENTRIES],
+}
+crate::shared!(Ledger, 48 + 16 * BUCKET_SLOTS + 24 * EVENT_ENTRIES);
+
+/// Where the ledger reports what it could not do: a counter per kind of loss.
+pub trait LossCounter {
+    /// Counts one loss.
+    fn count(&mut self, loss: Loss);
+}
+
+impl Ledger {
+    /// A task first seen at `now`, on or off the CPU: nothing before is known.
+    #[inline(always)]
+    pub fn begin_unknown(&mut self, now_ns: u64) {
+        self.charged_to_ns = now_ns;
+        self.state = UNKNOWN;
+        self.forget();
+    }
+
+    /// A task forked at `now`: runnable, never run.
+    #[inline(always)]
+    pub fn begin_forked(&mut self, now_ns: u64) {
+        self.charged_to_ns = now_ns;
+        self.run_delay_ns = 0;
+        self.state = OFF;
+        self.event = PREEMPTED;
+        self.forget();
+    }
+
+    #[inline(always)]
+    fn forget(&mut self) {
+        self.buckets = [0; BUCKET_SLOTS];
+        self.life = [0; BUCKET_SLOTS];
+        self.n_events = 0;
+    }
+
+    /// Forgets what was charged; the next charges belong to a new owner that begins at `charged_to_ns`.
+    #[inline(always)]
+    pub fn clear(&mut self) {
+        self.buckets = [0; BUCKET_SLOTS];
+        self.n_events = 0;
+    }
+
+    /// Whether the task is back from a gap that is not split yet.
+    #[inline(always)]
+    pub fn has_gap(&self) -> bool {
+        self.state == RESUMED
+    }
+
+    /// Whether the task was last seen leaving the CPU.
+    pub fn is_off(&self) -> bool {
+        self.state == OFF
+    }
+
+    /// The task comes onto a CPU. Its run-queue clock is not up to date yet, so nothing is charged.
+    #[inline(always)]
+    pub fn switch_in(&mut self, now_ns: u64, losses: &mut impl LossCounter) {
+        match self.state {
+            OFF => {
+                self.resumed_ns = now_ns;
+                self.state = RESUMED;
+            }
+            UNKNOWN => {
+                self.charged_to_ns = now_ns;
+                self.state = RUNNING;
+            }
+            // It never left: the switch-out was lost, and with it the reason.
+            _ => {
+                losses.count(Loss::EdgeMissing);
+                self.charge_to(Bucket::Unattributed as u32, now_ns, losses);
+                self.state = RUNNING;
+            }
+        }
+    }
+
+    /// The task leaves the CPU. [`Ledger::close_gap`] and [`Ledger::run_to`] came before.
+    ///
+    /// `event` is the dense index of the wait, or [`PREEMPTED`]; `run_delay_ns` the task's run-queue clock.
+    #[inline(always)]
+    pub fn switch_out(&mut self, event: u32, bucket: u32, run_delay_ns: u64) {
+        self.event = event;
+        self.bucket = bucket;
+        self.run_delay_ns = run_delay_ns;
+        self.state = OFF;
+    }
+
+    /// Charges the blocked part of the gap the task is back from; `charged_to_ns` is then the instant it woke.
+    #[inline(always)]
+    pub fn close_gap(&mut self, run_delay_ns: u64, losses: &mut impl LossCounter) {
+        if self.resumed_ns < self.charged_to_ns {
+            losses.count(Loss::ClockDisorder);
+            self.resumed_ns = self.charged_to_ns;
+        }
+        if self.event == PREEMPTED {
+            return;
+        }
+        let gap_ns = self.resumed_ns - self.charged_to_ns;
+        let queued_ns = if run_delay_ns < self.run_delay_ns {
+            losses.count(Loss::ClockDisorder);
+            0
+        } else {
+            run_delay_ns - self.run_delay_ns
+        };
+        // The two clocks are read some nanoseconds apart: a gap cannot hold more run queue than it is long.
+        let queued_ns = if queued_ns > gap_ns { gap_ns } else { queued_ns };
+        let blocked_ns = gap_ns - queued_ns;
+        let (bucket, woke_ns) = (self.bucket, self.resumed_ns - queued_ns);
+        self.charge_to(bucket, woke_ns, losses);
+        self.note_event(blocked_ns, losses);
+    }
+
+    /// Charges the run-queue part of the gap, from the wake-up to the switch-in.
+    #[inline(always)]
+    pub fn close_queue(&mut self, losses: &mut impl LossCounter) {
+        let (from_ns, to_ns) = (self.charged_to_ns, self.resumed_ns);
+        self.charge_to(Bucket::RunQueue as u32, to_ns, losses);
+        if self.event != PREEMPTED && self.n_events != 0 {
+            let entry = &mut self.events[self.last_entry as usize & (EVENT_ENTRIES - 1)];
+            if entry.event == self.event {
+                entry.run_queue_ns += to_ns - from_ns;
+            }
+        }
+        self.state = RUNNING;
+    }
+
+    /// Charges CPU time up to `now`. A task believed off the CPU has lost an edge: the stretch has no name.
+    #[inline(always)]
+    pub fn run_to(&mut self, now_ns: u64, losses: &mut impl LossCounter) {
+        match self.state {
+            RUNNING => self.charge_to(Bucket::Cpu as u32, now_ns, losses),
+            UNKNOWN => {
+                self.charged_to_ns = now_ns;
+                self.state = RUNNING;
+            }
+            _ => {
+                losses.count(Loss::EdgeMissing);
+                self.charge_to(Bucket::Unattributed as u32, now_ns, losses);
+                self.state = RUNNING;
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn charge_to(&mut self, bucket: u32, to_ns: u64, losses: &mut impl LossCounter) {
+        if to_ns < self.charged_to_ns {
+            losses.count(Loss::ClockDisorder);
+            return;
+        }
+        let ns = to_ns - self.charged_to_ns;
+        self.buckets[bucket as usize & (BUCKET_SLOTS - 1)] += ns;
+        self.life[bucket as usize & (BUCKET_SLOTS - 1)] += ns;
+        self.charged_to_ns = to_ns;
+    }
+
+    #[inline(always)]
+    fn note_event(&mut self, blocked_ns: u64, losses: &mut impl LossCounter) {
+        let mut at = 0;
+        while at < EVENT_ENTRIES {
+            let entry = &mut self.events[at];
+            if at as u32 >= self.n_events {
+                *entry = EventCharge { event: self.event, waits: 1, blocked_ns, run_queue_ns: 0 };
+                self.n_events = at as u32 + 1;
+                self.last_entry = at as u32;
+                return;
+            }
+            if entry.event == self.event {
+                entry.waits += 1;
+                entry.blocked_ns += blocked_ns;
+                self.last_entry = at as u32;
+                return;
+            }
+            at += 1;
+        }
+        losses.count(Loss::EventTableFull);
+    }
+}

@@ -1,0 +1,60 @@
+//! Values set by userspace: at load time (frozen, one eBPF global each, named here) and while running ([`Live`]).
+
+/// Names of the load-time globals, for `override_global`.
+pub mod global {
+    /// Offset of `pid` in `task_struct`, bytes.
+    pub const TASK_PID: &str = "TASK_PID";
+    /// Offset of `tgid` in `task_struct`, bytes.
+    pub const TASK_TGID: &str = "TASK_TGID";
+    /// Offset of `__state` (`state` before 5.14) in `task_struct`, bytes; used where the tracepoint does not pass it.
+    pub const TASK_STATE: &str = "TASK_STATE";
+    /// Offset of `sched_info.run_delay` in `task_struct`, bytes.
+    pub const TASK_RUN_DELAY: &str = "TASK_RUN_DELAY";
+    /// 1 where `sched_switch` passes `prev_state` as its fourth argument (kernel 5.18 and later).
+    pub const STATE_IS_ARGUMENT: &str = "STATE_IS_ARGUMENT";
+    /// Process id of the postmaster, in the initial namespace.
+    pub const POSTMASTER_PID: &str = "POSTMASTER_PID";
+    /// Address of `my_wait_event_info` in every backend.
+    pub const WAIT_EVENT_POINTER: &str = "WAIT_EVENT_POINTER";
+    /// Address of `MyBEEntry` in every backend.
+    pub const STATUS_POINTER: &str = "STATUS_POINTER";
+    /// Address of the backend's next local transaction id.
+    pub const LOCAL_TRANSACTION_COUNTER: &str = "LOCAL_TRANSACTION_COUNTER";
+    /// Offset of `st_state` in `PgBackendStatus`, bytes.
+    pub const STATUS_STATE: &str = "STATUS_STATE";
+    /// Offset of `st_backendType`, bytes.
+    pub const STATUS_BACKEND_TYPE: &str = "STATUS_BACKEND_TYPE";
+    /// Offset of `st_activity_raw`, bytes.
+    pub const STATUS_ACTIVITY: &str = "STATUS_ACTIVITY";
+    /// Offset of `st_query_id`, bytes.
+    pub const STATUS_QUERY_ID: &str = "STATUS_QUERY_ID";
+    /// Value of `STATE_IDLE`.
+    pub const STATE_IDLE: &str = "STATE_IDLE";
+    /// Value of `STATE_IDLEINTRANSACTION`.
+    pub const STATE_IDLE_IN_TRANSACTION: &str = "STATE_IDLE_IN_TRANSACTION";
+    /// Value of `STATE_IDLEINTRANSACTION_ABORTED`.
+    pub const STATE_IDLE_IN_TRANSACTION_ABORTED: &str = "STATE_IDLE_IN_TRANSACTION_ABORTED";
+    /// Value of `B_BACKEND`.
+    pub const TYPE_CLIENT_BACKEND: &str = "TYPE_CLIENT_BACKEND";
+    /// Dense index of `Client/ClientRead`.
+    pub const CLIENT_READ: &str = "CLIENT_READ";
+    /// 1 where a unit ends at the backend's next idle sleep instead of at its send (`--borders sched`).
+    pub const BORDERS_FROM_SCHEDULER: &str = "BORDERS_FROM_SCHEDULER";
+    /// System-call number of `sendto`, for the border on `sys_enter`.
+    pub const SENDTO: &str = "SENDTO";
+}
+
+/// Values userspace changes while the programs run; one copy in a mapped array.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct Live {
+    /// 1 while finished units are counted.
+    pub window_open: u32,
+    /// One statement in this many is recorded with its text; 0 = none.
+    pub statement_every: u32,
+    /// Units at least this long are recorded, ns.
+    pub slow_ns: u64,
+    /// Units shorter than this are not counted, ns.
+    pub min_latency_ns: u64,
+}
+crate::shared!(Live, 24);

@@ -1,0 +1,2 @@
+//! The eBPF programs.
+fn main() {}

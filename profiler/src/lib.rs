@@ -1,0 +1,4 @@
+//! pgstall: where did each PostgreSQL transaction's time go?
+//!
+//! Layers, each using only those above it: `kernel`, `target` → `preflight`, `model` → `probe` → `report` →
+//! `session` → `cli`. `model` and `report` do no I/O and know no aya type.

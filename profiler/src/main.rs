@@ -1,0 +1,3 @@
+//! The `pgstall` command.
+
+fn main() {}
