@@ -1,0 +1,164 @@
+//! The `pgstall attach` under test.
+
+use std::{
+    fs::File,
+    path::{Path, PathBuf},
+    process::{Command, ExitStatus, Stdio},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use rustix::process::Signal;
+
+use crate::{
+    environment, poll,
+    process::Owned,
+    profile::Profile,
+    records::{self, Record},
+    server::Server,
+};
+
+/// How long attaching or writing the result may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A running `pgstall attach`.
+#[derive(Debug)]
+pub struct Attach {
+    process: Owned,
+    files: Files,
+    /// From the start of the process to its word that the probes are in place.
+    pub attached_after: Duration,
+}
+
+/// What a run left behind.
+#[derive(Debug)]
+pub struct Outcome {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// Its standard output.
+    pub stdout: String,
+    /// Its standard error.
+    pub stderr: String,
+    /// Every finished unit.
+    pub records: PathBuf,
+}
+
+#[derive(Debug)]
+struct Files {
+    stdout: PathBuf,
+    stderr: PathBuf,
+    records: PathBuf,
+}
+
+impl Files {
+    fn new(directory: &Path) -> Files {
+        let named = |name: &str| directory.join(format!("pgstall.{name}"));
+        Files { stdout: named("out"), stderr: named("err"), records: named("records") }
+    }
+}
+
+/// The command `pgstall` with arguments, its output going to files in `directory`.
+fn command(files: &Files, arguments: &[&str]) -> Result<Command> {
+    let mut command = Command::new(environment::pgstall()?);
+    let file = |path: &Path| File::create(path).with_context(|| path.display().to_string());
+    command.args(arguments).stdin(Stdio::null()).stdout(file(&files.stdout)?).stderr(file(&files.stderr)?);
+    Ok(command)
+}
+
+impl Attach {
+    /// Attaches to the server with JSON output and waits until the probes are in place. The window is long; end it
+    /// with [`Attach::stop`].
+    pub fn start(server: &Server, arguments: &[&str]) -> Result<Attach> {
+        let files = Files::new(server.directory());
+        let pid = server.pid().to_string();
+        let records = files.records.to_string_lossy().into_owned();
+        let mut all = vec!["attach", "--pid", &pid, "--format", "json", "--duration", "600"];
+        all.extend(["--records", &records]);
+        all.extend(arguments);
+        Attach::start_with(files, &all)
+    }
+
+    /// As [`Attach::start`], without the file of records: its price grows with the number of units.
+    pub fn start_without_records(server: &Server, arguments: &[&str]) -> Result<Attach> {
+        let files = Files::new(server.directory());
+        let pid = server.pid().to_string();
+        let mut all = vec!["attach", "--pid", &pid, "--format", "json", "--duration", "600"];
+        all.extend(arguments);
+        Attach::start_with(files, &all)
+    }
+
+    fn start_with(files: Files, arguments: &[&str]) -> Result<Attach> {
+        let mut command = command(&files, arguments)?;
+        let start = Instant::now();
+        let mut process = Owned::spawn(&mut command)?;
+        poll::until("pgstall to say that it is attached", PATIENCE, || {
+            let stderr = std::fs::read_to_string(&files.stderr)?;
+            if stderr.contains("attached") {
+                return Ok(Some(()));
+            }
+            if let Some(status) = process.ended()? {
+                bail!("pgstall ended before it was attached: {status}\n{stderr}");
+            }
+            Ok(None)
+        })?;
+        Ok(Attach { process, files, attached_after: start.elapsed() })
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    /// Sends a signal.
+    pub fn signal(&mut self, signal: Signal) -> Result<()> {
+        self.process.signal(signal)
+    }
+
+    /// Waits until it ended by itself.
+    pub fn wait(mut self) -> Result<Outcome> {
+        let status = self.process.wait(PATIENCE)?;
+        Outcome::read(status, self.files)
+    }
+
+    /// Ends the window as Ctrl-C does and returns the profile; fails unless it exits with 0.
+    pub fn stop(mut self) -> Result<(Profile, Outcome)> {
+        self.signal(Signal::INT)?;
+        let outcome = self.wait()?;
+        let profile = outcome.profile()?;
+        Ok((profile, outcome))
+    }
+}
+
+impl Outcome {
+    fn read(status: ExitStatus, files: Files) -> Result<Outcome> {
+        let text = |path: &Path| -> Result<String> {
+            let bytes = std::fs::read(path).with_context(|| path.display().to_string())?;
+            Ok(String::from_utf8_lossy(&bytes).into_owned())
+        };
+        Ok(Outcome {
+            status,
+            stdout: text(&files.stdout)?,
+            stderr: text(&files.stderr)?,
+            records: files.records,
+        })
+    }
+
+    /// The profile on standard output of a run that exited with 0.
+    pub fn profile(&self) -> Result<Profile> {
+        ensure!(self.status.success(), "pgstall: {}\n{}", self.status, self.stderr);
+        Profile::parse(&self.stdout)
+    }
+
+    /// Every finished unit.
+    pub fn records(&self) -> Result<Vec<Record>> {
+        records::read(&self.records)
+    }
+}
+
+/// Runs `pgstall` with arguments to its end, at most for `limit`. The output files go to `directory`.
+pub fn pgstall(directory: &Path, arguments: &[&str], limit: Duration) -> Result<Outcome> {
+    let files = Files::new(directory);
+    let mut process = Owned::spawn(&mut command(&files, arguments)?)?;
+    let status = process.wait(limit)?;
+    Outcome::read(status, files)
+}
