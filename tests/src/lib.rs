@@ -51,3 +51,5 @@ pub mod bpf;
 pub mod syscalls;
 
 pub mod checks;
+
+pub mod scenarios;
