@@ -54,7 +54,7 @@ impl Profile {
 
     /// Connections whose start-up was seen.
     pub fn connections(&self) -> Result<u64> {
-        self.number("/capture/connections")
+        self.number("/capture/connections/count")
     }
 
     /// Mean latency, ns.
@@ -126,20 +126,18 @@ impl Profile {
 
     /// Time of one process in a bucket over the window, ns (`--per-backend`).
     pub fn process_ns(&self, pid: u32, bucket: &str) -> Result<u64> {
-        for process in self.list("/processes")? {
-            if process["pid"].as_u64() != Some(u64::from(pid)) {
-                continue;
-            }
-            let buckets = process["buckets"].as_array().context("a process without buckets")?;
-            for line in buckets {
-                if line["bucket"] == bucket {
-                    let total = line["total_ns"].as_u64();
-                    return total.with_context(|| format!("{bucket} of {pid} has no total_ns"));
-                }
-            }
-            return Ok(0);
+        for kind in self.list("/processes")? {
+            // Types are listed always, their processes on demand.
+            let processes = kind["pids"].as_array().map(Vec::as_slice).unwrap_or_default();
+            let own = processes.iter().find(|process| process["pid"].as_u64() == Some(pid.into()));
+            let Some(own) = own else { continue };
+            let buckets = own["buckets"].as_array().context("a process without buckets")?;
+            let line = buckets.iter().find(|line| line["bucket"] == bucket);
+            let Some(line) = line else { return Ok(0) };
+            let time = line["time_ns"].as_u64();
+            return time.with_context(|| format!("{bucket} of {pid} has no time_ns"));
         }
-        bail!("process {pid} is not in the profile")
+        bail!("process {pid} is not in the profile: was it asked for with --per-backend?")
     }
 
     /// The statements, as they are listed.
