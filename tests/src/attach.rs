@@ -21,6 +21,9 @@ use crate::{
 /// How long attaching or writing the result may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// A window that no test waits out.
+const LONG: &str = "600s";
+
 /// A running `pgstall attach`.
 #[derive(Debug)]
 pub struct Attach {
@@ -57,9 +60,13 @@ impl Files {
     }
 }
 
-/// The command `pgstall` with arguments, its output going to files in `directory`.
+/// The command `pgstall` with arguments.
 fn command(files: &Files, arguments: &[&str]) -> Result<Command> {
-    let mut command = Command::new(environment::pgstall()?);
+    to_files(Command::new(environment::pgstall()?), files, arguments)
+}
+
+/// Adds arguments and sends the command's output to files.
+fn to_files(mut command: Command, files: &Files, arguments: &[&str]) -> Result<Command> {
     let file = |path: &Path| File::create(path).with_context(|| path.display().to_string());
     command.args(arguments).stdin(Stdio::null()).stdout(file(&files.stdout)?).stderr(file(&files.stderr)?);
     Ok(command)
@@ -69,26 +76,28 @@ impl Attach {
     /// Attaches to the server with JSON output and waits until the probes are in place. The window is long; end it
     /// with [`Attach::stop`].
     pub fn start(server: &Server, arguments: &[&str]) -> Result<Attach> {
+        Attach::start_for(server, LONG, arguments)
+    }
+
+    /// As [`Attach::start`], with a window of that length.
+    pub fn start_for(server: &Server, duration: &str, arguments: &[&str]) -> Result<Attach> {
         let files = Files::new(server.directory());
-        let pid = server.pid().to_string();
         let records = files.records.to_string_lossy().into_owned();
-        let mut all = vec!["attach", "--pid", &pid, "--format", "json", "--duration", "600"];
-        all.extend(["--records", &records]);
+        let mut all = vec!["--records", &records];
         all.extend(arguments);
-        Attach::start_with(files, &all)
+        Attach::start_with(server, files, duration, &all)
     }
 
     /// As [`Attach::start`], without the file of records: its price grows with the number of units.
     pub fn start_without_records(server: &Server, arguments: &[&str]) -> Result<Attach> {
-        let files = Files::new(server.directory());
-        let pid = server.pid().to_string();
-        let mut all = vec!["attach", "--pid", &pid, "--format", "json", "--duration", "600"];
-        all.extend(arguments);
-        Attach::start_with(files, &all)
+        Attach::start_with(server, Files::new(server.directory()), LONG, arguments)
     }
 
-    fn start_with(files: Files, arguments: &[&str]) -> Result<Attach> {
-        let mut command = command(&files, arguments)?;
+    fn start_with(server: &Server, files: Files, duration: &str, arguments: &[&str]) -> Result<Attach> {
+        let pid = server.pid().to_string();
+        let mut all = vec!["attach", "--pid", &pid, "--format", "json", "--duration", duration];
+        all.extend(arguments);
+        let mut command = command(&files, &all)?;
         let start = Instant::now();
         let mut process = Owned::spawn(&mut command)?;
         poll::until("pgstall to say that it is attached", PATIENCE, || {
@@ -157,8 +166,22 @@ impl Outcome {
 
 /// Runs `pgstall` with arguments to its end, at most for `limit`. The output files go to `directory`.
 pub fn pgstall(directory: &Path, arguments: &[&str], limit: Duration) -> Result<Outcome> {
+    pgstall_by(&[], directory, arguments, limit)
+}
+
+/// As [`pgstall`], started by another program: `launcher` is that program and its arguments.
+pub fn pgstall_by(
+    launcher: &[&str],
+    directory: &Path,
+    arguments: &[&str],
+    limit: Duration,
+) -> Result<Outcome> {
     let files = Files::new(directory);
-    let mut process = Owned::spawn(&mut command(&files, arguments)?)?;
+    let program = environment::pgstall()?;
+    let program = program.to_string_lossy();
+    let all = [launcher, &[&*program], arguments].concat();
+    let [first, rest @ ..] = &all[..] else { bail!("no program") };
+    let mut process = Owned::spawn(&mut to_files(Command::new(first), &files, rest)?)?;
     let status = process.wait(limit)?;
     Outcome::read(status, files)
 }
