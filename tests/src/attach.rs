@@ -129,10 +129,15 @@ impl Attach {
         Outcome::read(status, self.files)
     }
 
-    /// Ends the window as Ctrl-C does and returns the profile; fails unless it exits with 0.
-    pub fn stop(mut self) -> Result<(Profile, Outcome)> {
+    /// Ends the window as Ctrl-C does and waits, whatever comes of it.
+    pub fn interrupt(mut self) -> Result<Outcome> {
         self.signal(Signal::INT)?;
-        let outcome = self.wait()?;
+        self.wait()
+    }
+
+    /// Ends the window as Ctrl-C does and returns the profile; fails unless it exits with 0.
+    pub fn stop(self) -> Result<(Profile, Outcome)> {
+        let outcome = self.interrupt()?;
         let profile = outcome.profile()?;
         Ok((profile, outcome))
     }
