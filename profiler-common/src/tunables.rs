@@ -8,6 +8,8 @@ pub mod global {
     pub const TASK_STATE: &str = "TASK_STATE";
     /// Offset of `sched_info.run_delay` in `task_struct`, bytes.
     pub const TASK_RUN_DELAY: &str = "TASK_RUN_DELAY";
+    /// Offset of `sched_info.last_arrival` in `task_struct`, bytes.
+    pub const TASK_LAST_ARRIVAL: &str = "TASK_LAST_ARRIVAL";
     /// 1 where `sched_switch` passes `prev_state` as its fourth argument (kernel 5.18 and later).
     pub const STATE_IS_ARGUMENT: &str = "STATE_IS_ARGUMENT";
     /// Process id of the postmaster, in the initial namespace.

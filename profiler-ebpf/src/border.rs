@@ -18,7 +18,7 @@ use crate::{
 #[btf_tracepoint(function = "sock_send_length")]
 pub fn sock_send_length(_ctx: BtfTracePointContext) -> i32 {
     let task = Task::current();
-    if let Some(backend) = maps::backend_of(task.pid()) {
+    if let Some(backend) = maps::backend(maps::slot_of(task.pid())) {
         sent(backend, task);
     }
     0
@@ -31,7 +31,7 @@ pub fn sys_enter(ctx: BtfTracePointContext) -> i32 {
         return 0;
     }
     let task = Task::current();
-    if let Some(backend) = maps::backend_of(task.pid()) {
+    if let Some(backend) = maps::backend(maps::slot_of(task.pid())) {
         sent(backend, task);
     }
     0
@@ -58,7 +58,7 @@ fn sent(backend: &mut Backend, task: Task) {
     }
     // SAFETY: the helper has no arguments.
     let now_ns = unsafe { bpf_ktime_get_ns() };
-    backend.advance(now_ns, task.run_delay_ns(), CLIENT_READ.load(), &mut Losses);
+    backend.advance(now_ns, task.sched_info(), CLIENT_READ.load(), &mut Losses);
     if idle {
         if let Some(counter) = server::local_transactions() {
             count::close_unit(backend, counter);

@@ -114,7 +114,7 @@ fn spread(histogram: u32, ns: u64) {
     let Some(histogram) = HISTOGRAMS.get_ptr_mut(histogram) else { return };
     // SAFETY: this CPU's copy, preemption is off.
     let histogram = unsafe { &mut *histogram };
-    if let Some(count) = histogram.counts.get_mut(histogram::bucket_of(ns) as usize) {
+    if let Some(count) = histogram.counts.get_mut(histogram::bucket_of(ns)) {
         *count += 1;
     }
 }
@@ -165,8 +165,9 @@ fn emit(backend: &mut Backend, kind: u32, transactions: u32, weight: u32) {
     record.text_len = 0;
     if let Some(text) = server::read::<u64>(backend.status + STATUS_ACTIVITY.load() as u64) {
         // SAFETY: the destination is the record's text, whose length is passed.
-        let len =
-            unsafe { bpf_probe_read_user_str(record.text.as_mut_ptr().cast(), TEXT_BYTES as u32, text as *const _) };
+        let len = unsafe {
+            bpf_probe_read_user_str(record.text.as_mut_ptr().cast(), TEXT_BYTES as u32, text as *const _)
+        };
         if len > 0 {
             record.text_len = len as u32;
         }

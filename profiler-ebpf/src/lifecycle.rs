@@ -45,9 +45,7 @@ pub fn sched_process_exit(ctx: BtfTracePointContext) -> i32 {
     if slot == 0 {
         return 0;
     }
-    let Some(backend) = BACKENDS.get_ptr_mut(slot as u32) else { return 0 };
-    // SAFETY: the task is current and followed: its slot is this CPU's.
-    let backend = unsafe { &mut *backend };
+    let Some(backend) = maps::backend(slot) else { return 0 };
     if backend.phase == IN_UNIT {
         Losses.count(Loss::EndedInTransaction);
     }

@@ -58,14 +58,9 @@ pub static HISTOGRAMS: PerCpuArray<Histogram> = PerCpuArray::with_max_entries(WA
 #[map]
 pub static RECORDS: RingBuf = RingBuf::with_byte_size(1 << 23, 0);
 
-/// The slot of a followed task.
+/// The state in a slot; slot 0 has none.
 #[inline(always)]
-pub fn backend_of(pid: u32) -> Option<&'static mut Backend> {
-    let cell = PID_SLOT.get_ptr(pid >> 2)?;
-    // SAFETY: the entry holds four slots and the index is below four.
-    let at = unsafe { cell.cast::<u16>().add((pid & 3) as usize) };
-    // SAFETY: inside a map value, aligned.
-    let slot = unsafe { *at };
+pub fn backend(slot: u16) -> Option<&'static mut Backend> {
     if slot == 0 {
         return None;
     }

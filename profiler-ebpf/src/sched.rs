@@ -22,17 +22,18 @@ use crate::{
 pub fn sched_switch(ctx: BtfTracePointContext) -> i32 {
     let prev = Task::from_argument(ctx.arg(1));
     let next = Task::from_argument(ctx.arg(2));
-    let leaving = maps::backend_of(prev.pid());
-    let coming = maps::backend_of(next.pid());
-    if leaving.is_none() && coming.is_none() {
+    // Slots, not references: a stranger leaves after two loads, and the verifier forbids combining two pointers.
+    let leaving = maps::slot_of(prev.pid());
+    let coming = maps::slot_of(next.pid());
+    if leaving | coming == 0 {
         return 0;
     }
     // SAFETY: the helper has no arguments.
     let now_ns = unsafe { bpf_ktime_get_ns() };
-    if let Some(backend) = coming {
+    if let Some(backend) = maps::backend(coming) {
         backend.ledger.switch_in(now_ns, &mut Losses);
     }
-    if let Some(backend) = leaving {
+    if let Some(backend) = maps::backend(leaving) {
         let preempted = ctx.arg::<u32>(0) & 1 != 0;
         let state = if STATE_IS_ARGUMENT.load() != 0 { ctx.arg::<u32>(3) } else { prev.state() };
         switch_out(backend, prev, now_ns, preempted || state == 0);
@@ -42,8 +43,9 @@ pub fn sched_switch(ctx: BtfTracePointContext) -> i32 {
 
 #[inline(always)]
 fn switch_out(backend: &mut Backend, task: Task, now_ns: u64, runnable: bool) {
-    let run_delay_ns = task.run_delay_ns();
-    backend.advance(now_ns, run_delay_ns, CLIENT_READ.load(), &mut Losses);
+    let sched_info = task.sched_info();
+    let run_delay_ns = sched_info.run_delay_ns;
+    backend.advance(now_ns, sched_info, CLIENT_READ.load(), &mut Losses);
     if runnable {
         backend.switch_out(PREEMPTED, Bucket::RunQueue as u32, false, run_delay_ns);
         return;
@@ -69,7 +71,8 @@ fn switch_out(backend: &mut Backend, task: Task, now_ns: u64, runnable: bool) {
 fn sleeps_idle(backend: &mut Backend) -> bool {
     let by_scheduler = BORDERS_FROM_SCHEDULER.load() != 0;
     let phase = backend.phase;
-    if phase != IDLE_OR_FIRST && phase != UNSEEN && !(by_scheduler && (phase == IN_UNIT || phase == STARTING)) {
+    if phase != IDLE_OR_FIRST && phase != UNSEEN && !(by_scheduler && (phase == IN_UNIT || phase == STARTING))
+    {
         return false;
     }
     let Some(state) = server::state(backend) else { return false };

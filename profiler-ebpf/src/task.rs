@@ -2,7 +2,9 @@
 
 use aya_ebpf::helpers::generated::bpf_get_current_task_btf;
 
-use crate::config::{TASK_PID, TASK_RUN_DELAY, TASK_STATE};
+use profiler_common::ledger::SchedInfo;
+
+use crate::config::{TASK_LAST_ARRIVAL, TASK_PID, TASK_RUN_DELAY, TASK_STATE};
 
 /// A `task_struct` the verifier trusts: an argument of a BTF tracepoint, or the current task.
 #[derive(Clone, Copy)]
@@ -35,10 +37,13 @@ impl Task {
         self.load(TASK_STATE.load())
     }
 
-    /// Time spent runnable without a CPU so far, ns: the second figure of `/proc/PID/schedstat`.
+    /// What the scheduler itself accounts for the task; up to date while it runs.
     #[inline(always)]
-    pub fn run_delay_ns(self) -> u64 {
-        self.load(TASK_RUN_DELAY.load())
+    pub fn sched_info(self) -> SchedInfo {
+        SchedInfo {
+            run_delay_ns: self.load(TASK_RUN_DELAY.load()),
+            last_arrival_ns: self.load(TASK_LAST_ARRIVAL.load()),
+        }
     }
 
     #[inline(always)]

@@ -55,6 +55,7 @@ impl Probes {
             .override_global(global::TASK_PID, &plan.task_pid, true)
             .override_global(global::TASK_STATE, &plan.task_state, true)
             .override_global(global::TASK_RUN_DELAY, &plan.task_run_delay, true)
+            .override_global(global::TASK_LAST_ARRIVAL, &plan.task_last_arrival, true)
             .override_global(global::STATE_IS_ARGUMENT, &state_is_argument, true)
             .override_global(global::POSTMASTER_PID, &plan.postmaster_pid, true)
             .override_global(global::WAIT_EVENT_POINTER, &plan.wait_event_pointer, true)

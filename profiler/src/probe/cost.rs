@@ -27,7 +27,9 @@ pub struct Statistics {
 impl Statistics {
     /// Switches the statistics on (kernel 5.8 and later).
     pub fn on() -> Result<Statistics> {
-        Ok(Statistics { _switch: enable_stats(Stats::RunTime).context("cannot switch the BPF statistics on")? })
+        Ok(Statistics {
+            _switch: enable_stats(Stats::RunTime).context("cannot switch the BPF statistics on")?,
+        })
     }
 }
 
@@ -39,7 +41,8 @@ impl Probes {
             if program.fd().is_err() {
                 continue;
             }
-            let info = program.info().with_context(|| format!("cannot ask the kernel about program {name}"))?;
+            let info =
+                program.info().with_context(|| format!("cannot ask the kernel about program {name}"))?;
             let run_ns = u64::try_from(info.run_time().as_nanos()).unwrap_or(u64::MAX);
             costs.insert(name.to_owned(), ProgramCost { runs: info.run_count(), run_ns });
         }

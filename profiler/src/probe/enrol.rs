@@ -19,7 +19,9 @@ impl Probes {
         let Ok(slot) = self.free_slots.pop(0) else { return Ok(false) };
         let mut backend = Backend::default();
         backend.begin_unseen(pid, now_ns);
-        self.backends.write(slot as usize, backend).context("the queue of free slots names a slot that is not there")?;
+        self.backends
+            .write(slot as usize, backend)
+            .context("the queue of free slots names a slot that is not there")?;
         let taken = self.slot_by_pid.cell(pid as usize).is_some_and(|cell| {
             cell.compare_exchange(0, slot as u16, Ordering::AcqRel, Ordering::Acquire).is_ok()
         });

@@ -22,6 +22,8 @@ pub struct Plan {
     pub task_state: u32,
     /// `task_struct.sched_info.run_delay`.
     pub task_run_delay: u32,
+    /// `task_struct.sched_info.last_arrival`.
+    pub task_last_arrival: u32,
     /// Whether `sched_switch` passes `prev_state`.
     pub state_is_argument: bool,
     /// The postmaster, in the initial pid namespace.
