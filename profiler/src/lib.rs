@@ -2,3 +2,5 @@
 //!
 //! Layers, each using only those above it: `kernel`, `target` → `preflight`, `model` → `probe` → `report` →
 //! `session` → `cli`. `model` and `report` do no I/O and know no aya type.
+
+pub mod kernel;
