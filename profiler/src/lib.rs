@@ -4,3 +4,4 @@
 //! `session` → `cli`. `model` and `report` do no I/O and know no aya type.
 
 pub mod kernel;
+pub mod target;
