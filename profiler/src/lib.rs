@@ -1,5 +1,8 @@
 //! pgstall: where did each PostgreSQL transaction's time go?
 //!
-//! Layers, each using only those above it: `kernel`, `target` → `preflight`, `model` → `probe` → `report` →
-//! `session` → `cli`. `model` and `report` do no I/O and know no aya type.
+//! Layers, each using only those above it: `kernel`, `target`, `units`, `wait` → `preflight`, `model` → `probe` →
+//! `report` → `session` → `cli`. `model` and `report` do no I/O and know no aya type.
+
+pub mod kernel;
 pub mod probe;
+pub mod target;
