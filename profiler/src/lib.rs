@@ -2,3 +2,8 @@
 //!
 //! Layers, each using only those above it: `kernel`, `target` → `preflight`, `model` → `probe` → `report` →
 //! `session` → `cli`. `model` and `report` do no I/O and know no aya type.
+
+pub mod model;
+pub mod report;
+pub mod units;
+pub mod wait;
