@@ -4,5 +4,9 @@
 //! `report` → `session` → `cli`. `model` and `report` do no I/O and know no aya type.
 
 pub mod kernel;
+pub mod model;
 pub mod probe;
+pub mod report;
 pub mod target;
+pub mod units;
+pub mod wait;
