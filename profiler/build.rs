@@ -34,7 +34,10 @@ fn build() -> Result<(), String> {
         return Err(format!("the host to build for is big-endian; only {TARGET} objects are supported"));
     }
 
-    let target_dir = out_dir.join("ebpf");
+    // With other features the object is another one: a directory each, so that builds side by side never copy
+    // each other's.
+    let debug_probes = env::var_os("CARGO_FEATURE_DEBUG_PROBES").is_some();
+    let target_dir = shared_target(&out_dir).join(if debug_probes { "ebpf-debug-probes" } else { "ebpf" });
     let mut command = Command::new(&toolchain.cargo);
     command
         .args(["build", "--release", "--package", "profiler-ebpf", "--bin", OBJECT])
@@ -43,7 +46,7 @@ fn build() -> Result<(), String> {
         // A directory of its own: the cargo that runs this script holds the lock of the other one.
         .arg("--target-dir")
         .arg(&target_dir);
-    if env::var_os("CARGO_FEATURE_DEBUG_PROBES").is_some() {
+    if debug_probes {
         command.args(["--features", "debug-probes"]);
     }
     for (name, _) in env::vars_os().filter(|(name, _)| belongs_to_outer_build(&name.to_string_lossy())) {
@@ -66,6 +69,12 @@ fn build() -> Result<(), String> {
     fs::copy(&built, &object)
         .map_err(|e| format!("cannot copy {} to {}: {e}", built.display(), object.display()))?;
     Ok(())
+}
+
+/// The outer target directory, so that `core` is compiled once and not again for every profile of this crate;
+/// cargo marks it with a cache tag. In an unusual layout the script's own directory does as well, only slower.
+fn shared_target(out_dir: &Path) -> &Path {
+    out_dir.ancestors().find(|dir| dir.join("CACHEDIR.TAG").is_file()).unwrap_or(out_dir)
 }
 
 /// What `cargo xtask setup` found.
