@@ -9,7 +9,7 @@
 
 use crate::{
     bucket::{BUCKET_SLOTS, IDLE},
-    ledger::{Ledger, LossCounter},
+    ledger::{Ledger, LossCounter, SchedInfo},
 };
 
 /// [`Backend::phase`]: the slot is free.
@@ -95,12 +95,12 @@ impl Backend {
     pub fn advance(
         &mut self,
         now_ns: u64,
-        run_delay_ns: u64,
+        sched_info: SchedInfo,
         client_read: u32,
         losses: &mut impl LossCounter,
     ) {
-        if self.ledger.has_gap() {
-            self.ledger.close_gap(run_delay_ns, losses);
+        if self.ledger.has_gap(now_ns, sched_info, losses) {
+            self.ledger.close_gap(sched_info.run_delay_ns, losses);
             if self.idle_sleep != 0 {
                 self.idle_sleep = 0;
                 self.open();

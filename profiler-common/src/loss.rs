@@ -12,7 +12,8 @@ pub enum Loss {
     StatusUnreadable = 2,
     /// The backend's local transaction counter could not be read at a border.
     CounterUnreadable = 3,
-    /// A backend ran without a switch-in or left the CPU twice: the stretch is charged to `unattributed`.
+    /// A switch-out was not seen, or a switch-in before anything was known about the backend: the stretch is charged to
+    /// `unattributed`.
     EdgeMissing = 4,
     /// A timestamp lay before the one it follows: taken as zero time.
     ClockDisorder = 5,
@@ -26,6 +27,8 @@ pub enum Loss {
     TextUnreadable = 9,
     /// A send in the idle state without a new transaction (an answer sent in pieces, a lone Sync).
     IdleSend = 10,
+    /// The kernel did not trace a switch-in; its instant was taken from the task's `sched_info` instead.
+    SwitchInUnseen = 11,
 }
 
 /// Number of loss counters.
@@ -33,7 +36,7 @@ pub const LOSSES: usize = 16;
 
 impl Loss {
     /// Every counter.
-    pub const ALL: [Loss; 11] = [
+    pub const ALL: [Loss; 12] = [
         Loss::RecordDropped,
         Loss::WaitUnreadable,
         Loss::StatusUnreadable,
@@ -45,6 +48,7 @@ impl Loss {
         Loss::EndedInTransaction,
         Loss::TextUnreadable,
         Loss::IdleSend,
+        Loss::SwitchInUnseen,
     ];
 
     /// The stable snake_case name used in JSON.
@@ -61,6 +65,7 @@ impl Loss {
             Loss::EndedInTransaction => "ended_in_transaction",
             Loss::TextUnreadable => "text_unreadable",
             Loss::IdleSend => "idle_send",
+            Loss::SwitchInUnseen => "switch_in_unseen",
         }
     }
 }

@@ -4,12 +4,12 @@
 pub mod global {
     /// Offset of `pid` in `task_struct`, bytes.
     pub const TASK_PID: &str = "TASK_PID";
-    /// Offset of `tgid` in `task_struct`, bytes.
-    pub const TASK_TGID: &str = "TASK_TGID";
     /// Offset of `__state` (`state` before 5.14) in `task_struct`, bytes; used where the tracepoint does not pass it.
     pub const TASK_STATE: &str = "TASK_STATE";
     /// Offset of `sched_info.run_delay` in `task_struct`, bytes.
     pub const TASK_RUN_DELAY: &str = "TASK_RUN_DELAY";
+    /// Offset of `sched_info.last_arrival` in `task_struct`, bytes.
+    pub const TASK_LAST_ARRIVAL: &str = "TASK_LAST_ARRIVAL";
     /// 1 where `sched_switch` passes `prev_state` as its fourth argument (kernel 5.18 and later).
     pub const STATE_IS_ARGUMENT: &str = "STATE_IS_ARGUMENT";
     /// Process id of the postmaster, in the initial namespace.
@@ -18,10 +18,14 @@ pub mod global {
     pub const WAIT_EVENT_POINTER: &str = "WAIT_EVENT_POINTER";
     /// Address of `MyBEEntry` in every backend.
     pub const STATUS_POINTER: &str = "STATUS_POINTER";
+    /// Address of `MyProcPid` in every backend.
+    pub const PROCESS_ID: &str = "PROCESS_ID";
     /// Address of the backend's next local transaction id.
     pub const LOCAL_TRANSACTION_COUNTER: &str = "LOCAL_TRANSACTION_COUNTER";
     /// Offset of `st_state` in `PgBackendStatus`, bytes.
     pub const STATUS_STATE: &str = "STATUS_STATE";
+    /// Offset of `st_procpid`, bytes.
+    pub const STATUS_PROCESS_ID: &str = "STATUS_PROCESS_ID";
     /// Offset of `st_backendType`, bytes.
     pub const STATUS_BACKEND_TYPE: &str = "STATUS_BACKEND_TYPE";
     /// Offset of `st_activity_raw`, bytes.

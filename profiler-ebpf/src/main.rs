@@ -1,2 +1,25 @@
-//! The eBPF programs.
-fn main() {}
+//! The eBPF programs: scheduler edges and transaction borders of one PostgreSQL cluster's backends.
+//!
+//! Every program leaves after one array look-up when the task is not a followed backend. The arithmetic is
+//! [`profiler_common`]'s; this crate only reads the kernel and the server and keeps the sums.
+#![no_std]
+#![no_main]
+
+mod border;
+mod config;
+mod count;
+mod lifecycle;
+mod maps;
+mod sched;
+mod server;
+mod task;
+
+#[panic_handler]
+fn panic(_info: &core::panic::PanicInfo) -> ! {
+    loop {}
+}
+
+/// The object's licence: the kernel offers the helpers used here to GPL-compatible programs only.
+#[unsafe(link_section = "license")]
+#[unsafe(no_mangle)]
+static LICENSE: [u8; 13] = *b"Dual MIT/GPL\0";

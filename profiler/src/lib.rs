@@ -1,4 +1,12 @@
 //! pgstall: where did each PostgreSQL transaction's time go?
 //!
-//! Layers, each using only those above it: `kernel`, `target` → `preflight`, `model` → `probe` → `report` →
-//! `session` → `cli`. `model` and `report` do no I/O and know no aya type.
+//! Layers, each using only those above it: `kernel`, `target`, `units`, `wait` → `preflight`, `model` → `probe` →
+//! `report` → `session` → `cli`. `model` and `report` do no I/O and know no aya type.
+
+pub mod kernel;
+pub mod model;
+pub mod probe;
+pub mod report;
+pub mod target;
+pub mod units;
+pub mod wait;

@@ -1,2 +1,55 @@
-//! Tasks.
-fn main() {}
+//! `cargo xtask`: everything that is done with this repository besides `cargo build`. One file per task; the
+//! options are all defined here.
+
+mod cluster;
+mod command;
+mod demo;
+mod interrupt;
+mod lint;
+mod load;
+mod packages;
+mod postgres;
+mod setup;
+mod test;
+mod tidy;
+mod toolchain;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Build, test and measure pgstall.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", disable_help_subcommand = true)]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Find or install what building needs: a compiler with library sources, bpf-linker, the packages they need
+    Setup(setup::Options),
+    /// Set up, start a throw-away PostgreSQL with a load on it, attach, and print where the time went
+    Demo(demo::Options),
+    /// Run all tests; what needs root runs as root
+    Test(test::Options),
+    /// Check formatting, clippy on host and eBPF crates, documentation, and the rules of the tree
+    Lint,
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().task {
+        Task::Setup(options) => setup::run(&options),
+        Task::Demo(options) => demo::run(&options),
+        Task::Test(options) => test::run(&options),
+        Task::Lint => lint::run(),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

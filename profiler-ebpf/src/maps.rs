@@ -1,0 +1,111 @@
+//! Every map, with the reason for its type and size. Arrays throughout the hot path: the verifier inlines their
+//! look-ups, and a stranger leaves after one of them.
+
+use aya_ebpf::{
+    macros::map,
+    maps::{Array, PerCpuArray, Queue, RingBuf},
+};
+use profiler_common::{
+    backend::Backend,
+    bucket::Bucket,
+    event::EVENT_SLOTS,
+    histogram::Histogram,
+    ledger::LossCounter,
+    loss::{LOSSES, Loss},
+    totals::{EventTotals, Totals},
+    tunables::Live,
+};
+
+const BPF_F_MMAPABLE: u32 = 1 << 10;
+
+/// Slot by pid, four 16-bit slots to an entry (an array entry takes 8 bytes anyway); 0 = not followed. Userspace sizes
+/// it by `kernel.pid_max` and writes it through a mapping, so that enrolling one backend cannot undo a fork's entry.
+#[map]
+pub static PID_SLOT: Array<[u16; 4]> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+
+/// One entry per followed backend; mapped, so that userspace reads them without system calls. Slot 0 stays unused.
+#[map]
+pub static BACKENDS: Array<Backend> = Array::with_max_entries(2, BPF_F_MMAPABLE);
+
+/// Free slots. First in, first out, so that an ended backend's figures stay readable for as long as possible.
+#[map]
+pub static FREE_SLOTS: Queue<u32> = Queue::with_max_entries(1, 0);
+
+/// Bucket of each wait event, by dense index.
+#[map]
+pub static BUCKET_OF_EVENT: Array<u32> = Array::with_max_entries(EVENT_SLOTS as u32, 0);
+
+/// Values userspace changes while running.
+#[map]
+pub static LIVE: Array<Live> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+
+/// Sums per CPU: no atomics, and always exact.
+#[map]
+pub static TOTALS: PerCpuArray<Totals> = PerCpuArray::with_max_entries(1, 0);
+
+/// Sums per wait event.
+#[map]
+pub static EVENTS: PerCpuArray<EventTotals> = PerCpuArray::with_max_entries(EVENT_SLOTS as u32, 0);
+
+/// Index of the wall-time histogram; below it, one per bucket.
+pub const WALL_HISTOGRAM: u32 = Bucket::ALL.len() as u32;
+
+/// Distribution of the units' wall time and of each bucket's non-zero times.
+#[map]
+pub static HISTOGRAMS: PerCpuArray<Histogram> = PerCpuArray::with_max_entries(WALL_HISTOGRAM + 1, 0);
+
+/// Sampled statements and slow units. Drained on a timer: a wake-up per record would cost 44 % of the throughput.
+#[map]
+pub static RECORDS: RingBuf = RingBuf::with_byte_size(1 << 23, 0);
+
+/// The state in a slot; slot 0 has none.
+#[inline(always)]
+pub fn backend(slot: u16) -> Option<&'static mut Backend> {
+    if slot == 0 {
+        return None;
+    }
+    let backend = BACKENDS.get_ptr_mut(slot as u32)?;
+    // SAFETY: a slot is only touched by the CPU its task is on or being switched to, with preemption off.
+    Some(unsafe { &mut *backend })
+}
+
+/// Writes the slot of a pid.
+#[inline(always)]
+pub fn set_slot(pid: u32, slot: u16) -> bool {
+    let Some(cell) = PID_SLOT.get_ptr_mut(pid >> 2) else { return false };
+    // SAFETY: the entry holds four slots and the index is below four.
+    let at = unsafe { cell.cast::<u16>().add((pid & 3) as usize) };
+    // SAFETY: inside a map value, aligned; a 16-bit store does not touch the neighbours.
+    unsafe { *at = slot };
+    true
+}
+
+/// The slot number of a pid, 0 = none.
+#[inline(always)]
+pub fn slot_of(pid: u32) -> u16 {
+    let Some(cell) = PID_SLOT.get_ptr(pid >> 2) else { return 0 };
+    // SAFETY: the entry holds four slots and the index is below four.
+    let at = unsafe { cell.cast::<u16>().add((pid & 3) as usize) };
+    // SAFETY: inside a map value, aligned.
+    unsafe { *at }
+}
+
+/// This CPU's sums.
+#[inline(always)]
+pub fn totals() -> Option<&'static mut Totals> {
+    let totals = TOTALS.get_ptr_mut(0)?;
+    // SAFETY: this CPU's copy; programs run with preemption off and none of them nests in another's update.
+    Some(unsafe { &mut *totals })
+}
+
+/// Counts losses into this CPU's sums.
+pub struct Losses;
+
+impl LossCounter for Losses {
+    #[inline(always)]
+    fn count(&mut self, loss: Loss) {
+        if let Some(totals) = totals() {
+            totals.losses[loss as usize & (LOSSES - 1)] += 1;
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! `sched_switch`: the time line of every followed backend.
+
+use aya_ebpf::{helpers::bpf_ktime_get_ns, macros::btf_tracepoint, programs::BtfTracePointContext};
+use profiler_common::{
+    backend::{Backend, IDLE_OR_FIRST, IN_UNIT, STARTING, UNSEEN},
+    bucket::Bucket,
+    event::{self, PREEMPTED, UNNAMED},
+    ledger::LossCounter,
+    loss::Loss,
+};
+
+use crate::{
+    config::{BORDERS_FROM_SCHEDULER, CLIENT_READ, STATE_IDLE, STATE_IS_ARGUMENT},
+    count,
+    maps::{self, BUCKET_OF_EVENT, Losses},
+    server,
+    task::Task,
+};
+
+/// `sched_switch(bool preempt, task_struct *prev, task_struct *next[, unsigned int prev_state])`
+#[btf_tracepoint(function = "sched_switch")]
+pub fn sched_switch(ctx: BtfTracePointContext) -> i32 {
+    let prev = Task::from_argument(ctx.arg(1));
+    let next = Task::from_argument(ctx.arg(2));
+    // Slots, not references: a stranger leaves after two loads, and the verifier forbids combining two pointers.
+    let leaving = maps::slot_of(prev.pid());
+    let coming = maps::slot_of(next.pid());
+    if leaving | coming == 0 {
+        return 0;
+    }
+    // SAFETY: the helper has no arguments.
+    let now_ns = unsafe { bpf_ktime_get_ns() };
+    if let Some(backend) = maps::backend(coming) {
+        backend.ledger.switch_in(now_ns, &mut Losses);
+    }
+    if let Some(backend) = maps::backend(leaving) {
+        let preempted = ctx.arg::<u32>(0) & 1 != 0;
+        let state = if STATE_IS_ARGUMENT.load() != 0 { ctx.arg::<u32>(3) } else { prev.state() };
+        switch_out(backend, prev, now_ns, preempted || state == 0);
+    }
+    0
+}
+
+#[inline(always)]
+fn switch_out(backend: &mut Backend, task: Task, now_ns: u64, runnable: bool) {
+    let sched_info = task.sched_info();
+    let run_delay_ns = sched_info.run_delay_ns;
+    backend.advance(now_ns, sched_info, CLIENT_READ.load(), &mut Losses);
+    if runnable {
+        backend.switch_out(PREEMPTED, Bucket::RunQueue as u32, false, run_delay_ns);
+        return;
+    }
+    let event = match server::wait_event_info() {
+        Some(word) => event::index(word),
+        None => {
+            Losses.count(Loss::WaitUnreadable);
+            UNNAMED
+        }
+    };
+    let idle = event == CLIENT_READ.load() && sleeps_idle(backend);
+    let bucket = match BUCKET_OF_EVENT.get(event) {
+        Some(bucket) => *bucket,
+        None => Bucket::Unattributed as u32,
+    };
+    backend.switch_out(event, bucket, idle, run_delay_ns);
+}
+
+/// Whether a backend about to sleep in `ClientRead` waits for a new request with no transaction open. Between the
+/// messages of one request, and inside a transaction, it does not.
+#[inline(always)]
+fn sleeps_idle(backend: &mut Backend) -> bool {
+    let by_scheduler = BORDERS_FROM_SCHEDULER.load() != 0;
+    let phase = backend.phase;
+    if phase != IDLE_OR_FIRST && phase != UNSEEN && !(by_scheduler && (phase == IN_UNIT || phase == STARTING))
+    {
+        return false;
+    }
+    let Some(state) = server::state(backend) else { return false };
+    if state != STATE_IDLE.load() {
+        if phase == IDLE_OR_FIRST {
+            backend.phase = IN_UNIT;
+        }
+        return false;
+    }
+    if phase == UNSEEN || backend.slept_idle != 0 {
+        // The first idle sleep seen, or a sleep after a wake-up that was no request: the server may have run a
+        // transaction of its own in between (sinval catch-up), which belongs to nobody.
+        let Some(counter) = server::local_transactions() else { return false };
+        if by_scheduler && phase != UNSEEN && counter != backend.local_transactions {
+            count::close_unit(backend, counter);
+        }
+        backend.local_transactions = counter;
+        backend.phase = IDLE_OR_FIRST;
+    } else if by_scheduler {
+        let Some(counter) = server::local_transactions() else { return false };
+        count::close_unit(backend, counter);
+    }
+    backend.slept_idle = 1;
+    true
+}

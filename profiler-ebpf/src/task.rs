@@ -1,0 +1,57 @@
+//! The only place that reads kernel structures.
+
+use aya_ebpf::helpers::generated::bpf_get_current_task_btf;
+
+use profiler_common::ledger::SchedInfo;
+
+use crate::config::{TASK_LAST_ARRIVAL, TASK_PID, TASK_RUN_DELAY, TASK_STATE};
+
+/// A `task_struct` the verifier trusts: an argument of a BTF tracepoint, or the current task.
+#[derive(Clone, Copy)]
+pub struct Task(*const u8);
+
+impl Task {
+    /// The task of a BTF tracepoint's argument.
+    #[inline(always)]
+    pub fn from_argument(task: *const u8) -> Self {
+        Task(task)
+    }
+
+    /// The task this program interrupts.
+    #[inline(always)]
+    pub fn current() -> Self {
+        // SAFETY: the helper has no arguments and never returns null.
+        let task = unsafe { bpf_get_current_task_btf() };
+        Task(task as *const u8)
+    }
+
+    /// Thread id in the initial namespace (what userspace calls the pid of a single-threaded process).
+    #[inline(always)]
+    pub fn pid(self) -> u32 {
+        self.load(TASK_PID.load())
+    }
+
+    /// Scheduler state; 0 = runnable.
+    #[inline(always)]
+    pub fn state(self) -> u32 {
+        self.load(TASK_STATE.load())
+    }
+
+    /// What the scheduler itself accounts for the task; up to date while it runs.
+    #[inline(always)]
+    pub fn sched_info(self) -> SchedInfo {
+        SchedInfo {
+            run_delay_ns: self.load(TASK_RUN_DELAY.load()),
+            last_arrival_ns: self.load(TASK_LAST_ARRIVAL.load()),
+        }
+    }
+
+    #[inline(always)]
+    fn load<T: Copy>(self, offset: u32) -> T {
+        // SAFETY: only forms the address; the offset is a constant from the kernel's BTF.
+        let field = unsafe { self.0.add(offset as usize) };
+        // SAFETY: a load through a BTF pointer: the verifier checks that the field exists with this size, and the
+        // kernel turns a fault into zero.
+        unsafe { *field.cast::<T>() }
+    }
+}

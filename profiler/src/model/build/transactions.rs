@@ -1,0 +1,126 @@
+//! The budget.
+
+use profiler_common::{bucket::Bucket, totals::EventTotals};
+
+use crate::{
+    model::{
+        aggregates::Aggregates,
+        apportion::apportion,
+        bucket_name::BucketName,
+        histogram::Distribution,
+        profile::{BucketBudget, EventBudget, Latency, Part, Transactions},
+        statements::share,
+        timeline::per_second,
+    },
+    wait::{bucket_table, name_of_index},
+};
+
+pub(super) fn transactions(major: u32, aggregates: &Aggregates, duration_ns: u64) -> Transactions {
+    let totals = &aggregates.totals;
+    let n = totals.transactions;
+    let sums: Vec<u64> = Bucket::ALL.iter().map(|bucket| aggregates.bucket_ns(*bucket)).collect();
+    let means = apportion(&sums, n);
+    let mut events = events_by_bucket(major, aggregates);
+    let buckets = Bucket::ALL.into_iter().zip(means).map(|(bucket, mean_ns)| {
+        let of_units = Distribution::among(&aggregates.buckets[bucket as usize], totals.units)
+            .within(None, aggregates.max_ns());
+        let events = std::mem::take(&mut events[bucket as usize]);
+        BucketBudget {
+            bucket: BucketName(bucket),
+            mean_ns: (n != 0).then_some(mean_ns),
+            share: share(aggregates.bucket_ns(bucket), totals.wall_ns),
+            p50_ns: of_units.quantile(0.50),
+            p95_ns: of_units.quantile(0.95),
+            p99_ns: of_units.quantile(0.99),
+            parts: parts(bucket, &events, n),
+            events: events.into_iter().map(|event| event.budget(n)).collect(),
+        }
+    });
+    let buckets: Vec<BucketBudget> = buckets.collect();
+    Transactions {
+        count: n,
+        units: totals.units,
+        units_with_several: totals.units_of_many,
+        committed: None,
+        rolled_back: None,
+        tps: per_second(n, duration_ns),
+        latency_ns: latency(aggregates),
+        buckets,
+    }
+}
+
+fn latency(aggregates: &Aggregates) -> Latency {
+    let of_units = Distribution::new(&aggregates.wall).within(aggregates.min_ns(), aggregates.max_ns());
+    let n = aggregates.totals.transactions;
+    Latency {
+        mean: (n != 0).then(|| apportion(&[aggregates.totals.wall_ns], n)[0]),
+        stddev: of_units.stddev_ns(),
+        min: aggregates.min_ns(),
+        p50: of_units.quantile(0.50),
+        p90: of_units.quantile(0.90),
+        p95: of_units.quantile(0.95),
+        p99: of_units.quantile(0.99),
+        p999: of_units.quantile(0.999),
+        max: aggregates.max_ns(),
+    }
+}
+
+struct Event {
+    class: &'static str,
+    event: String,
+    totals: EventTotals,
+}
+
+impl Event {
+    fn budget(self, n: u64) -> EventBudget {
+        let [mean_ns, run_queue_mean_ns] =
+            [self.totals.blocked_ns, self.totals.run_queue_ns].map(|ns| apportion(&[ns], n)[0]);
+        EventBudget {
+            class: self.class.to_owned(),
+            event: self.event,
+            mean_ns,
+            run_queue_mean_ns,
+            waits: self.totals.waits,
+        }
+    }
+}
+
+/// The events of each bucket, the most blocked time first.
+fn events_by_bucket(major: u32, aggregates: &Aggregates) -> Vec<Vec<Event>> {
+    let bucket_of = bucket_table(major);
+    let mut by_bucket: Vec<Vec<Event>> = Bucket::ALL.iter().map(|_| Vec::new()).collect();
+    for (index, totals) in &aggregates.events {
+        let Some(bucket) = bucket_of.get(*index as usize) else { continue };
+        let name = name_of_index(major, *index);
+        let event = Event { class: name.class, event: name.event.into_owned(), totals: *totals };
+        if totals.waits != 0 || totals.blocked_ns != 0 {
+            by_bucket[*bucket as usize].push(event);
+        }
+    }
+    for events in &mut by_bucket {
+        events.sort_by(|one, other| {
+            (other.totals.blocked_ns, &one.event).cmp(&(one.totals.blocked_ns, &other.event))
+        });
+    }
+    by_bucket
+}
+
+/// `wal_fsync` is the backend's own write and sync (`leader`), or waiting for another backend's (`follower`).
+fn parts(bucket: Bucket, events: &[Event], n: u64) -> Vec<Part> {
+    if bucket != Bucket::WalFsync || events.is_empty() || n == 0 {
+        return Vec::new();
+    }
+    let sum = |follower: bool| -> u64 {
+        events
+            .iter()
+            .filter(|event| (event.class == "LWLock") == follower)
+            .map(|event| event.totals.blocked_ns)
+            .sum()
+    };
+    let means = apportion(&[sum(false), sum(true)], n);
+    ["leader", "follower"]
+        .iter()
+        .zip(means)
+        .map(|(part, mean_ns)| Part { part: (*part).to_owned(), mean_ns })
+        .collect()
+}

@@ -1,0 +1,12 @@
+//! The numbers of a run: what the probes counted, and the profile made of it. Pure: no I/O, no clock, no map type.
+
+pub mod aggregates;
+pub mod apportion;
+pub mod bucket_name;
+pub mod build;
+pub mod histogram;
+pub mod normalise;
+pub mod profile;
+pub mod slowest;
+pub mod statements;
+pub mod timeline;

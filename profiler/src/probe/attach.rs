@@ -1,0 +1,155 @@
+//! Loading and attaching. Everything is undone when [`Probes`] is dropped, and by the kernel when the process dies:
+//! nothing is pinned.
+
+use anyhow::{Context as _, Result, anyhow};
+use aya::{
+    Btf, Ebpf, EbpfLoader,
+    maps::{Array, Map, MapData, PerCpuArray, Queue, RingBuf},
+    programs::BtfTracePoint,
+};
+use profiler_common::{
+    backend::Backend,
+    event,
+    histogram::Histogram,
+    totals::{EventTotals, Totals},
+    tunables::{Live, global},
+};
+
+use super::{
+    mapped::Mapped,
+    plan::{Border, Plan},
+};
+
+/// The compiled object, see `build.rs`.
+static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/pgstall-ebpf"));
+
+/// The programs in place, and their maps.
+pub struct Probes {
+    pub(super) ebpf: Ebpf,
+    pub(super) slot_by_pid: Mapped<[u16; 4]>,
+    pub(super) backends: Mapped<Backend>,
+    pub(super) live: Mapped<Live>,
+    pub(super) free_slots: Queue<MapData, u32>,
+    pub(super) totals: PerCpuArray<MapData, Totals>,
+    pub(super) events: PerCpuArray<MapData, EventTotals>,
+    pub(super) histograms: PerCpuArray<MapData, Histogram>,
+    pub(super) records: RingBuf<MapData>,
+}
+
+impl Probes {
+    /// Loads the programs a plan needs and fills their tables; nothing is attached yet.
+    ///
+    /// # Errors
+    /// Whatever the kernel refused, with the verifier's words.
+    pub fn load(plan: &Plan) -> Result<Probes> {
+        let pid_entries = plan.pid_max / 4 + 1;
+        let event_of_client_read = event::index(plan.client_read);
+        let state_is_argument = u32::from(plan.state_is_argument);
+        let by_scheduler = u32::from(plan.border == Border::Scheduler);
+        let sendto = libc::SYS_sendto as u32;
+        let mut loader = EbpfLoader::new();
+        loader
+            .map_max_entries("PID_SLOT", pid_entries)
+            .map_max_entries("BACKENDS", plan.slots + 1)
+            .map_max_entries("FREE_SLOTS", plan.slots)
+            .override_global(global::TASK_PID, &plan.task_pid, true)
+            .override_global(global::TASK_STATE, &plan.task_state, true)
+            .override_global(global::TASK_RUN_DELAY, &plan.task_run_delay, true)
+            .override_global(global::TASK_LAST_ARRIVAL, &plan.task_last_arrival, true)
+            .override_global(global::STATE_IS_ARGUMENT, &state_is_argument, true)
+            .override_global(global::POSTMASTER_PID, &plan.postmaster_pid, true)
+            .override_global(global::WAIT_EVENT_POINTER, &plan.wait_event_pointer, true)
+            .override_global(global::STATUS_POINTER, &plan.status_pointer, true)
+            .override_global(global::PROCESS_ID, &plan.process_id, true)
+            .override_global(global::LOCAL_TRANSACTION_COUNTER, &plan.local_transaction_counter, true)
+            .override_global(global::STATUS_STATE, &plan.status_state, true)
+            .override_global(global::STATUS_PROCESS_ID, &plan.status_process_id, true)
+            .override_global(global::STATUS_BACKEND_TYPE, &plan.status_backend_type, true)
+            .override_global(global::STATUS_ACTIVITY, &plan.status_activity, true)
+            .override_global(global::STATUS_QUERY_ID, &plan.status_query_id, true)
+            .override_global(global::STATE_IDLE, &plan.state_idle, true)
+            .override_global(global::STATE_IDLE_IN_TRANSACTION, &plan.state_idle_in_transaction, true)
+            .override_global(
+                global::STATE_IDLE_IN_TRANSACTION_ABORTED,
+                &plan.state_idle_in_transaction_aborted,
+                true,
+            )
+            .override_global(global::TYPE_CLIENT_BACKEND, &plan.type_client_backend, true)
+            .override_global(global::CLIENT_READ, &event_of_client_read, true)
+            .override_global(global::BORDERS_FROM_SCHEDULER, &by_scheduler, true)
+            .override_global(global::SENDTO, &sendto, true);
+        let mut ebpf = loader.load(OBJECT).context("the kernel refused the eBPF object's maps")?;
+
+        let btf = Btf::from_sys_fs().context("cannot read the kernel's BTF at /sys/kernel/btf/vmlinux")?;
+        for tracepoint in tracepoints(plan.border) {
+            program(&mut ebpf, tracepoint)?
+                .load(tracepoint, &btf)
+                .with_context(|| format!("the kernel refused the program for {tracepoint}"))?;
+        }
+
+        let mut bucket_of_event: Array<MapData, u32> = take(&mut ebpf, "BUCKET_OF_EVENT")?.try_into()?;
+        for (at, bucket) in (0..).zip(plan.bucket_of_event.iter()) {
+            bucket_of_event.set(at, bucket, 0).context("cannot fill BUCKET_OF_EVENT")?;
+        }
+        let mut free_slots: Queue<MapData, u32> = take(&mut ebpf, "FREE_SLOTS")?.try_into()?;
+        for slot in 1..=plan.slots {
+            free_slots.push(slot, 0).context("cannot fill FREE_SLOTS")?;
+        }
+        Ok(Probes {
+            slot_by_pid: Mapped::new(take(&mut ebpf, "PID_SLOT")?, pid_entries as usize)?,
+            backends: Mapped::new(take(&mut ebpf, "BACKENDS")?, plan.slots as usize + 1)?,
+            live: Mapped::new(take(&mut ebpf, "LIVE")?, 1)?,
+            free_slots,
+            totals: take(&mut ebpf, "TOTALS")?.try_into()?,
+            events: take(&mut ebpf, "EVENTS")?.try_into()?,
+            histograms: take(&mut ebpf, "HISTOGRAMS")?.try_into()?,
+            records: take(&mut ebpf, "RECORDS")?.try_into()?,
+            ebpf,
+        })
+    }
+
+    /// Attaches the programs: life cycle first, so that no backend can be born unseen, borders last.
+    ///
+    /// # Errors
+    /// The tracepoint the kernel would not attach to, and why.
+    pub fn attach(&mut self, border: Border) -> Result<()> {
+        for tracepoint in tracepoints(border) {
+            program(&mut self.ebpf, tracepoint)?
+                .attach()
+                .with_context(|| format!("the kernel refused to attach to {tracepoint}"))?;
+        }
+        Ok(())
+    }
+
+    /// Changes the values the programs read while running.
+    pub fn set_live(&self, live: Live) {
+        self.live.write(0, live);
+    }
+
+    /// The values the programs read while running.
+    pub fn live(&self) -> Live {
+        self.live.read(0).unwrap_or_default()
+    }
+}
+
+/// The tracepoints a border signal needs, in the order of attaching. Program and tracepoint share their name.
+pub fn tracepoints(border: Border) -> Vec<&'static str> {
+    let mut tracepoints = vec!["sched_process_exit", "sched_process_fork", "sched_switch"];
+    match border {
+        Border::SockSendLength => tracepoints.push("sock_send_length"),
+        Border::SysEnterSendto => tracepoints.push("sys_enter"),
+        Border::Scheduler => {}
+    }
+    tracepoints
+}
+
+fn program<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut BtfTracePoint> {
+    ebpf.program_mut(name)
+        .ok_or_else(|| anyhow!("the eBPF object has no program {name}"))?
+        .try_into()
+        .with_context(|| format!("the eBPF object's {name} is not a BTF tracepoint"))
+}
+
+fn take(ebpf: &mut Ebpf, name: &str) -> Result<Map> {
+    ebpf.take_map(name).ok_or_else(|| anyhow!("the eBPF object has no map {name}"))
+}

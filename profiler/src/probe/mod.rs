@@ -1,0 +1,11 @@
+//! The eBPF side as seen from userspace: load, attach, enrol, read, detach. The only module that knows aya.
+
+pub mod attach;
+pub mod cost;
+pub mod enrol;
+pub mod mapped;
+pub mod plan;
+pub mod read;
+
+pub use attach::Probes;
+pub use plan::{Border, Plan};

@@ -1,0 +1,52 @@
+//! Reading what the programs counted.
+
+use anyhow::{Context as _, Result};
+use profiler_common::{
+    bucket::Bucket,
+    histogram::Histogram,
+    record::Record,
+    totals::{EventTotals, Totals},
+};
+
+use super::attach::Probes;
+
+impl Probes {
+    /// Each CPU's sums.
+    pub fn totals(&self) -> Result<Vec<Totals>> {
+        Ok(self.totals.get(&0, 0).context("cannot read TOTALS")?.to_vec())
+    }
+
+    /// Each CPU's sums of one event, by dense index.
+    pub fn event_totals(&self, event: u32) -> Result<Vec<EventTotals>> {
+        Ok(self.events.get(&event, 0).context("cannot read EVENTS")?.to_vec())
+    }
+
+    /// Each CPU's distribution of one bucket's non-zero times per unit.
+    pub fn bucket_histogram(&self, bucket: Bucket) -> Result<Vec<Histogram>> {
+        self.histogram(bucket as u32)
+    }
+
+    /// Each CPU's distribution of the units' wall time.
+    pub fn wall_histogram(&self) -> Result<Vec<Histogram>> {
+        self.histogram(Bucket::ALL.len() as u32)
+    }
+
+    fn histogram(&self, at: u32) -> Result<Vec<Histogram>> {
+        Ok(self.histograms.get(&at, 0).context("cannot read HISTOGRAMS")?.to_vec())
+    }
+
+    /// Hands every waiting record to `take`; returns how many there were.
+    pub fn drain(&mut self, mut take: impl FnMut(&Record)) -> usize {
+        let mut n_records = 0;
+        while let Some(item) = self.records.next() {
+            if item.len() < size_of::<Record>() {
+                continue;
+            }
+            // SAFETY: long enough, and Record is plain data that any bytes make; alignment is not assumed.
+            let record = unsafe { item.as_ptr().cast::<Record>().read_unaligned() };
+            take(&record);
+            n_records += 1;
+        }
+        n_records
+    }
+}

@@ -1,0 +1,3 @@
+//! A profile for people and for programs. Pure: writers are given, terminals are the caller's business.
+
+pub mod json;

@@ -1,0 +1,118 @@
+//! How durations, shares, counts and rates are written: the only place that formats them.
+
+/// A duration with three significant digits and its unit: `36.9 ms`, `412 µs`, `1.20 s`, `17.0 min`.
+pub fn duration(ns: u64) -> String {
+    const UNITS: [(f64, &str); 4] = [(1.0, "ns"), (1e3, "µs"), (1e6, "ms"), (1e9, "s")];
+    if ns < 1000 {
+        return format!("{ns} ns");
+    }
+    for (scale, unit) in UNITS {
+        let value = ns as f64 / scale;
+        // The rounded value decides, so that 999.6 µs becomes 1.00 ms and not 1000 µs.
+        if value < 999.5 {
+            return format!("{} {unit}", three_digits(value));
+        }
+    }
+    let minutes = ns as f64 / 60e9;
+    if minutes < 99.95 {
+        return format!("{minutes:.1} min");
+    }
+    format!("{:.1} h", minutes / 60.0)
+}
+
+fn three_digits(value: f64) -> String {
+    if value < 9.995 {
+        format!("{value:.2}")
+    } else if value < 99.95 {
+        format!("{value:.1}")
+    } else {
+        format!("{value:.0}")
+    }
+}
+
+/// A duration that may be unknown; unknown is a dash, never a zero.
+pub fn duration_or_dash(ns: Option<u64>) -> String {
+    ns.map_or_else(|| "–".to_owned(), duration)
+}
+
+/// A share of 1 as a percentage with one decimal; what is not zero is not printed as zero.
+pub fn share(share: f64) -> String {
+    if share > 0.0 && share < 0.0005 { "<0.1 %".to_owned() } else { format!("{:.1} %", share * 100.0) }
+}
+
+/// A count with thousands separated: `1,234,567`.
+pub fn count(value: u64) -> String {
+    let digits = value.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// A count and its noun: `1 connection`, `2,000 connections`.
+pub fn counted(value: u64, singular: &str, plural: &str) -> String {
+    format!("{} {}", count(value), if value == 1 { singular } else { plural })
+}
+
+/// A rate per second or an average count: three significant digits, thousands separated: `0.25`, `41.3`, `12,345`.
+pub fn rate(value: f64) -> String {
+    if value >= 999.5 {
+        count(value.round() as u64)
+    } else if value == 0.0 {
+        "0".to_owned()
+    } else {
+        three_digits(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_keep_three_digits_across_units() {
+        let cases = [
+            (0, "0 ns"),
+            (999, "999 ns"),
+            (1_000, "1.00 µs"),
+            (9_994, "9.99 µs"),
+            (9_996, "10.0 µs"),
+            (412_300, "412 µs"),
+            (999_499, "999 µs"),
+            (999_600, "1.00 ms"),
+            (36_912_345, "36.9 ms"),
+            (1_200_000_000, "1.20 s"),
+            (999_400_000_000, "999 s"),
+            (1_020_000_000_000, "17.0 min"),
+            (9_000_000_000_000, "2.5 h"),
+        ];
+        for (ns, shown) in cases {
+            assert_eq!(duration(ns), shown);
+        }
+        assert_eq!(duration_or_dash(None), "–");
+    }
+
+    #[test]
+    fn a_small_share_is_not_shown_as_none() {
+        assert_eq!(share(0.0), "0.0 %");
+        assert_eq!(share(0.000_1), "<0.1 %");
+        assert_eq!(share(0.612), "61.2 %");
+        assert_eq!(share(1.0), "100.0 %");
+    }
+
+    #[test]
+    fn counts_and_rates() {
+        assert_eq!(count(0), "0");
+        assert_eq!(count(999), "999");
+        assert_eq!(count(1_234_567), "1,234,567");
+        assert_eq!(counted(1, "lock", "locks"), "1 lock");
+        assert_eq!(counted(2_000, "lock", "locks"), "2,000 locks");
+        assert_eq!(rate(0.25), "0.25");
+        assert_eq!(rate(411.5), "412");
+        assert_eq!(rate(12_345.4), "12,345");
+    }
+}
