@@ -4,4 +4,5 @@
 //! `session` → `cli`. `model` and `report` do no I/O and know no aya type.
 
 pub mod kernel;
+pub mod preflight;
 pub mod target;
