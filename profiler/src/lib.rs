@@ -5,6 +5,7 @@
 
 pub mod kernel;
 pub mod model;
+pub mod preflight;
 pub mod probe;
 pub mod report;
 pub mod target;
