@@ -77,23 +77,16 @@ impl Backend {
         self.begin(pid, now_ns, UNSEEN);
     }
 
-    /// Takes the slot for a backend that was there before and sleeps idle: its next unit can be counted.
-    ///
-    /// `run_delay_ns` is its run-queue clock and `local_transactions` its local transaction counter, both read while
-    /// it slept.
-    pub fn begin_idle(
-        &mut self,
-        pid: u32,
-        now_ns: u64,
-        run_delay_ns: u64,
-        client_read: u32,
-        local_transactions: u32,
-    ) {
-        self.ledger.begin_unknown(now_ns);
-        self.begin(pid, now_ns, IDLE_OR_FIRST);
-        self.switch_out(client_read, IDLE, true, run_delay_ns);
-        self.local_transactions = local_transactions;
-        self.slept_idle = 1;
+    /// Adds what is known of a backend that was asleep when it was taken up with
+    /// [`begin_unseen`](Backend::begin_unseen): the event it waits for, its run-queue clock, and, if it sleeps between
+    /// two units, its local transaction counter; its next unit can then be counted.
+    pub fn begin_asleep(&mut self, event: u32, bucket: u32, run_delay_ns: u64, idle_at: Option<u32>) {
+        self.switch_out(event, bucket, idle_at.is_some(), run_delay_ns);
+        if let Some(local_transactions) = idle_at {
+            self.phase = IDLE_OR_FIRST;
+            self.local_transactions = local_transactions;
+            self.slept_idle = 1;
+        }
     }
 
     #[inline(always)]

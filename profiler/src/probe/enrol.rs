@@ -7,20 +7,17 @@ use profiler_common::backend::{Backend, UNSEEN};
 
 use super::attach::Probes;
 
-/// What is known of a backend when it is taken up.
+/// What is known of a process that was asleep when it was taken up.
 #[derive(Clone, Copy, Debug)]
-pub enum Start {
-    /// Nothing: what it does now began unseen.
-    Unseen,
-    /// It sleeps between two units.
-    Idle {
-        /// Its run-queue clock, ns.
-        run_delay_ns: u64,
-        /// Dense index of `Client/ClientRead`.
-        client_read: u32,
-        /// Its local transaction counter.
-        local_transactions: u32,
-    },
+pub struct Asleep {
+    /// Its run-queue clock, ns.
+    pub run_delay_ns: u64,
+    /// Dense index of the event it waits for.
+    pub event: u32,
+    /// Bucket of that event.
+    pub bucket: u32,
+    /// Its local transaction counter, if it is a client backend between two transactions.
+    pub idle_at: Option<u32>,
 }
 
 impl Probes {
@@ -28,17 +25,15 @@ impl Probes {
     ///
     /// A process forked meanwhile has its slot from the fork probe, whose store came before the process could be
     /// listed: the exchange below then fails and the slot goes back.
-    pub fn enrol(&mut self, pid: u32, now_ns: u64, start: Start) -> Result<bool> {
+    pub fn enrol(&mut self, pid: u32, now_ns: u64, asleep: Option<Asleep>) -> Result<bool> {
         if self.slot_by_pid.value(pid as usize) != 0 {
             return Ok(false);
         }
         let Ok(slot) = self.free_slots.pop(0) else { return Ok(false) };
         let mut backend = Backend::default();
-        match start {
-            Start::Unseen => backend.begin_unseen(pid, now_ns),
-            Start::Idle { run_delay_ns, client_read, local_transactions } => {
-                backend.begin_idle(pid, now_ns, run_delay_ns, client_read, local_transactions);
-            }
+        backend.begin_unseen(pid, now_ns);
+        if let Some(Asleep { run_delay_ns, event, bucket, idle_at }) = asleep {
+            backend.begin_asleep(event, bucket, run_delay_ns, idle_at);
         }
         let not_there = "the queue of free slots names a slot that is not there";
         self.backends.write(slot as usize, backend).context(not_there)?;

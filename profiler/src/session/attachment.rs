@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 
+use profiler_common::bucket::Bucket;
+
 use super::{
-    SessionError, clock, idle,
+    SessionError, asleep, clock,
     options::{BordersWanted, Options},
     plan::plan,
 };
@@ -12,8 +14,8 @@ use crate::{
         border::{self, Border, BorderSignal},
         features::Features,
     },
-    preflight,
-    probe::{self, Probes},
+    preflight::{self, Check},
+    probe::{Plan, Probes, enrol::Asleep},
     target::{self, Cluster},
 };
 
@@ -27,7 +29,8 @@ pub struct Attachment {
     pub(super) types: HashMap<u32, Option<String>>,
     /// Backends there when the probes came.
     n_enrolled: usize,
-    track_activities: Option<bool>,
+    /// Start time of the postmaster, which tells it from a later process with its pid.
+    postmaster_start: Option<u64>,
 }
 
 impl Attachment {
@@ -37,18 +40,12 @@ impl Attachment {
     /// The first thing missing, in the words `pgstall doctor` uses.
     pub fn new(options: &Options) -> Result<Attachment, SessionError> {
         let features = Features::gather().simulate(&options.simulate);
-        preflight::require_kernel(&features).map_err(SessionError::Refused)?;
+        let exact = options.borders != BordersWanted::Scheduler;
+        refuse(&preflight::kernel_checks(&features, exact))?;
         let postmaster = target::select(&options.selector)?;
+        refuse(&preflight::server_checks(&postmaster))?;
         let cluster = Cluster::open(&postmaster)?;
-        let verified = cluster.verify()?;
         let border = choose(&features, options.borders)?;
-        if verified.track_activities == Some(false) {
-            return Err(SessionError::Refused(
-                "track_activities is off, need on: the server then tells neither where a transaction ends nor \
-                 which statement runs (ALTER SYSTEM SET track_activities = on; SELECT pg_reload_conf())"
-                    .to_owned(),
-            ));
-        }
         let children = cluster.child_pids()?;
         let plan = plan(&features, &cluster, border.signal, children.len())?;
         let mut probes = Probes::load(&plan)?;
@@ -60,23 +57,26 @@ impl Attachment {
             probes,
             types: HashMap::new(),
             n_enrolled: 0,
-            track_activities: verified.track_activities,
+            postmaster_start: target::procfs::stat(postmaster.pid).map(|stat| stat.start_ticks),
         };
-        attachment.enrol(plan.client_read)?;
+        attachment.enrol(&plan)?;
         Ok(attachment)
     }
 
     /// Takes up the processes that were there before the fork probe.
-    fn enrol(&mut self, client_read: u32) -> Result<(), SessionError> {
+    fn enrol(&mut self, plan: &Plan) -> Result<(), SessionError> {
         for pid in self.cluster.child_pids()? {
             let now_ns = clock::monotonic_ns().map_err(anyhow::Error::from)?;
-            let asleep = idle::asleep(&self.cluster, pid);
-            let start = asleep.as_ref().map_or(probe::enrol::Start::Unseen, |asleep| {
-                probe::enrol::Start::Idle {
-                    run_delay_ns: asleep.run_delay_ns,
-                    client_read,
-                    local_transactions: asleep.local_transactions,
-                }
+            let asleep = asleep::asleep(&self.cluster, pid);
+            let start = asleep.as_ref().map(|asleep| Asleep {
+                run_delay_ns: asleep.run_delay_ns,
+                event: asleep.event,
+                bucket: plan
+                    .bucket_of_event
+                    .get(asleep.event as usize)
+                    .copied()
+                    .unwrap_or(Bucket::Unattributed as u32),
+                idle_at: asleep.idle_at,
             });
             if !self.probes.enrol(pid, now_ns, start)? {
                 continue;
@@ -106,17 +106,29 @@ impl Attachment {
         self.n_enrolled
     }
 
-    /// Whether the server-wide setting that the borders rest on could be read.
-    pub fn track_activities_known(&self) -> bool {
-        self.track_activities.is_some()
+    /// Whether the server is still there.
+    pub(super) fn postmaster_lives(&self) -> bool {
+        let now = target::procfs::stat(self.cluster.postmaster_pid()).map(|stat| stat.start_ticks);
+        now.is_some() && now == self.postmaster_start
     }
 }
 
+/// Refuses with the sentences `pgstall doctor` shows.
+fn refuse(checks: &[Check]) -> Result<(), SessionError> {
+    let refusals = preflight::refusals(checks);
+    if refusals.is_empty() {
+        return Ok(());
+    }
+    let sentences: Vec<String> = refusals.into_iter().map(Check::sentence).collect();
+    Err(SessionError::Refused(sentences.join("\n")))
+}
+
 fn choose(features: &Features, wanted: BordersWanted) -> Result<Border, SessionError> {
-    let refused = || SessionError::Refused(preflight::no_exact_border(features));
+    let none =
+        || SessionError::Refused("this kernel has no exact border signal; try --borders sched".to_owned());
     match wanted {
-        BordersWanted::Exact => border::choose(features, true).ok_or_else(refused),
-        BordersWanted::Scheduler => border::choose(features, false).ok_or_else(refused),
+        BordersWanted::Exact => border::choose(features, true).ok_or_else(none),
+        BordersWanted::Scheduler => border::choose(features, false).ok_or_else(none),
         BordersWanted::Signal(signal) => {
             let tracepoint = match signal {
                 BorderSignal::SockSendLength => "sock_send_length",

@@ -1,6 +1,6 @@
 //! The machine, and what its CPUs did during the window.
 
-use procfs::{Current as _, KernelStats, WithCurrentSystemInfo as _};
+use procfs::{Current as _, CurrentSI as _, KernelStats};
 
 use crate::model::profile::Host;
 
@@ -17,11 +17,8 @@ impl CpuTimes {
         let total = KernelStats::current().ok()?.total;
         let tick_ns = 1_000_000_000 / procfs::ticks_per_second().max(1);
         // guest time is part of user time already.
-        let busy = total.user
-            + total.nice
-            + total.system
-            + total.irq.unwrap_or(0)
-            + total.softirq.unwrap_or(0);
+        let busy =
+            total.user + total.nice + total.system + total.irq.unwrap_or(0) + total.softirq.unwrap_or(0);
         Some(CpuTimes { busy_ns: busy * tick_ns, steal_ns: total.steal.map(|ticks| ticks * tick_ns) })
     }
 }
@@ -51,7 +48,9 @@ pub(super) fn throttled_ns(pid: u32) -> Option<u64> {
     let groups = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
     for line in groups.lines() {
         let mut fields = line.splitn(3, ':');
-        let (Some(_), Some(controllers), Some(path)) = (fields.next(), fields.next(), fields.next()) else { continue };
+        let (Some(_), Some(controllers), Some(path)) = (fields.next(), fields.next(), fields.next()) else {
+            continue;
+        };
         let stat = if controllers.is_empty() {
             format!("/sys/fs/cgroup{path}/cpu.stat")
         } else if controllers.split(',').any(|controller| controller == "cpu") {

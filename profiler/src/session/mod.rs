@@ -1,11 +1,11 @@
 //! One run: attach, watch a window, detach, and make a profile of what was seen. The only module in which the server,
 //! the kernel, the probes and the model meet.
 
+mod asleep;
 mod attachment;
 mod clock;
 mod error;
 mod host;
-mod idle;
 mod openings;
 mod options;
 mod owner;

@@ -1,7 +1,7 @@
 //! Transactions still open when the window ends: in no other number, and often the ones that matter.
 
 use profiler_common::{
-    backend::{UNSEEN, IN_UNIT, IDLE_OR_FIRST},
+    backend::{IDLE_OR_FIRST, IN_UNIT, UNSEEN},
     event::PREEMPTED,
 };
 

@@ -24,7 +24,8 @@ pub(super) fn plan(
     n_processes: usize,
 ) -> Result<Plan> {
     let offsets = features.offsets.as_ref().map_err(|error| anyhow!("{error}"))?;
-    let pid_max = features.pid_max.context("kernel.pid_max could not be read (need /proc/sys/kernel/pid_max)")?;
+    let pid_max =
+        features.pid_max.context("kernel.pid_max could not be read (need /proc/sys/kernel/pid_max)")?;
     let layout = cluster.layout;
     let symbols = &cluster.symbols;
     let slots = (n_processes * 2 + SPARE_SLOTS).min(MOST_SLOTS);

@@ -42,7 +42,8 @@ impl Attachment {
             }
             ProcessSample { pid: *pid, backend_type: self.types.get(pid).cloned().flatten(), buckets }
         });
-        let mut samples: Vec<ProcessSample> = samples.filter(|sample| sample.buckets.iter().any(|ns| *ns != 0)).collect();
+        let mut samples: Vec<ProcessSample> =
+            samples.filter(|sample| sample.buckets.iter().any(|ns| *ns != 0)).collect();
         samples.sort_by_key(|sample| sample.pid);
         samples
     }

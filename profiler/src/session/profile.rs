@@ -1,8 +1,5 @@
 //! The profile of a watched window.
 
-use anyhow::Result;
-use profiler_common::loss::Loss;
-
 use super::{attachment::Attachment, host, options::Options, watch::Watched};
 use crate::{
     kernel::border::BorderSignal,
@@ -12,12 +9,14 @@ use crate::{
     },
     probe::attach,
 };
+use anyhow::Result;
 
 impl Attachment {
     pub(super) fn profile(&self, options: &Options, mut watched: Watched) -> Result<Profile> {
         let end_ns = watched.window.end_ns;
         let processes = self.process_samples(&watched.before.lives, &watched.after.lives);
-        let clients = processes.iter().filter(|process| process.backend_type.as_deref() == Some("client backend"));
+        let clients =
+            processes.iter().filter(|process| process.backend_type.as_deref() == Some("client backend"));
         let capture = CaptureInput {
             borders: Borders {
                 signal: self.border.signal.name().to_owned(),
@@ -119,16 +118,6 @@ impl Attachment {
             notes.push(format!(
                 "no connection of {name} was seen, so nothing was counted: names are taken from process titles; give \
                  the oid where update_process_title hides them"
-            ));
-        }
-        if !self.track_activities_known() {
-            notes.push("whether track_activities is on could not be read; the borders need it".to_owned());
-        }
-        let unseen = watched.aggregates.loss(Loss::SwitchInUnseen);
-        if unseen != 0 {
-            notes.push(format!(
-                "the kernel did not trace {unseen} switches onto a CPU; their instants were taken from its own \
-                 accounting, which it keeps for every task"
             ));
         }
         notes

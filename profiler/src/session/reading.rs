@@ -1,12 +1,7 @@
 //! What the probes counted so far, as the model wants it.
 
 use anyhow::Result;
-use profiler_common::{
-    bucket::Bucket,
-    event::EVENT_SLOTS,
-    histogram::Histogram,
-    totals::EventTotals,
-};
+use profiler_common::{bucket::Bucket, event::EVENT_SLOTS, histogram::Histogram, totals::EventTotals};
 
 use crate::{model::aggregates::Aggregates, probe::Probes};
 

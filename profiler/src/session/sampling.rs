@@ -15,7 +15,8 @@ pub(super) fn next_every(every: u32, n_recorded: u64, tick: Duration) -> u32 {
     let per_second = n_recorded as f64 / tick.as_secs_f64().max(1e-3);
     let wanted = per_second * f64::from(every) / RECORDS_PER_SECOND;
     // Coming down needs a clear margin, or the thinning would flutter around its aim.
-    let next = if wanted > f64::from(every) || wanted < f64::from(every) / 2.0 { wanted } else { f64::from(every) };
+    let next =
+        if wanted > f64::from(every) || wanted < f64::from(every) / 2.0 { wanted } else { f64::from(every) };
     (next.ceil() as u32).clamp(1, MOST)
 }
 

@@ -34,7 +34,6 @@ use crate::{
         timeline,
     },
     probe::cost::{ProgramCost, Statistics},
-    target::procfs,
 };
 
 /// Time between two looks at the ring buffer, once the thinning has settled.
@@ -198,9 +197,8 @@ impl Attachment {
         collector.finish()?;
         let names = [(&database, &options.database, "database"), (&role, &options.user, "user")];
         let unknown = names.iter().filter(|(owner, ..)| owner.is_unknown());
-        let owner_unknown = unknown
-            .filter_map(|(_, name, kind)| Some(format!("{kind} {:?}", name.as_ref()?)))
-            .collect();
+        let owner_unknown =
+            unknown.filter_map(|(_, name, kind)| Some(format!("{kind} {:?}", name.as_ref()?))).collect();
         Ok(Watched {
             window: WindowInput {
                 start,
@@ -238,10 +236,6 @@ impl Attachment {
             role.learn(&self.cluster, &backends);
         }
         Ok(())
-    }
-
-    fn postmaster_lives(&self) -> bool {
-        procfs::stat(self.cluster.postmaster_pid()).is_some_and(|stat| stat.command == self.postmaster_command)
     }
 
     fn switch_statistics_on(&self, cost: &mut Cost) -> Option<(Statistics, Instant)> {
@@ -300,7 +294,9 @@ impl Collector {
             }
             self.statements.add(record);
             self.slowest.add(record);
-            if let Some(file) = self.file.as_mut().filter(|_| record.kind == KIND_TRANSACTION && written.is_ok()) {
+            if let Some(file) =
+                self.file.as_mut().filter(|_| record.kind == KIND_TRANSACTION && written.is_ok())
+            {
                 written = write(file, record);
             }
         });

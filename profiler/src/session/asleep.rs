@@ -1,14 +1,19 @@
-//! Backends that sleep idle when the probes come: their next transaction can be counted, if it is certain that they
-//! slept through the look at them.
+//! Processes that are asleep when the probes come. What they wait for is known from memory, and a client backend that
+//! sleeps between two transactions will have its next one counted; if it is certain that they slept through the look at
+//! them.
+
+use profiler_common::event;
 
 use crate::target::{BackendState, Cluster, Memory, procfs};
 
-/// A backend seen asleep between two transactions.
+/// A process seen asleep.
 pub(super) struct Asleep {
     /// Its run-queue clock, ns.
     pub run_delay_ns: u64,
-    /// Its local transaction counter.
-    pub local_transactions: u32,
+    /// Dense index of the event it waits for.
+    pub event: u32,
+    /// Its local transaction counter, if it is a client backend between two transactions.
+    pub idle_at: Option<u32>,
     switches: Switches,
 }
 
@@ -20,22 +25,25 @@ struct Switches {
     timeslices: u64,
 }
 
-/// Looks at a backend; `None`: it is no idle client backend, or it was woken meanwhile.
+/// Looks at a process; `None`: it does not sleep, or was woken meanwhile.
 pub(super) fn asleep(cluster: &Cluster, pid: u32) -> Option<Asleep> {
     let switches = Switches::of(pid)?;
-    let status = cluster.status_of(pid).ok()??;
-    let client = status.backend_type_number == cluster.layout.type_client_backend;
-    if !client || status.state != BackendState::Idle || status.in_transaction {
+    if !sleeps(pid)? {
         return None;
     }
     let memory = Memory::open(pid).ok()?;
     let wait_word = memory.u64(cluster.symbols.my_wait_event_info).ok()?;
+    let event = event::index(memory.u32(wait_word).ok()?);
+    let status = cluster.status_of(pid).ok().flatten();
+    let idle = status.is_some_and(|status| {
+        status.backend_type_number == cluster.layout.type_client_backend
+            && status.state == BackendState::Idle
+            && !status.in_transaction
+    });
     // Idle is set some instructions before the sleep begins, and the wait event right before it.
-    if memory.u32(wait_word).ok()? == 0 || !sleeps(pid)? {
-        return None;
-    }
-    let local_transactions = memory.u32(cluster.symbols.local_transaction_counter).ok()?;
-    let asleep = Asleep { run_delay_ns: switches.run_delay_ns, local_transactions, switches };
+    let idle = idle && event != event::UNNAMED;
+    let idle_at = idle.then(|| memory.u32(cluster.symbols.local_transaction_counter).ok()).flatten();
+    let asleep = Asleep { run_delay_ns: switches.run_delay_ns, event, idle_at, switches };
     asleep.still(pid).then_some(asleep)
 }
 
