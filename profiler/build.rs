@@ -9,20 +9,27 @@ use std::env;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitCode, ExitStatus};
 
 const TARGET: &str = "bpfel-unknown-none";
 const OBJECT: &str = "pgstall-ebpf";
 const CHOICE: &str = ".ebpf-toolchain";
 
-fn main() {
-    if let Err(message) = build() {
-        // The directive, unlike stderr, is printed as one line without the script's whole output around it.
-        println!("cargo::error={message}");
+fn main() -> ExitCode {
+    match build() {
+        Ok(status) if status.success() => ExitCode::SUCCESS,
+        // A script that fails has its standard error shown, and there stands what the compiler said.
+        Ok(_) => ExitCode::FAILURE,
+        Err(message) => {
+            // The directive is shown as one line, without the script's output around it.
+            println!("cargo::error={message}");
+            ExitCode::SUCCESS
+        }
     }
 }
 
-fn build() -> Result<(), String> {
+/// Compiles the object. The status is that of the inner cargo, which explains its failures itself.
+fn build() -> Result<ExitStatus, String> {
     let manifest_dir = PathBuf::from(variable("CARGO_MANIFEST_DIR")?);
     let out_dir = PathBuf::from(variable("OUT_DIR")?);
     let root = manifest_dir.parent().ok_or("profiler/ has no parent directory, the workspace is needed")?;
@@ -62,13 +69,13 @@ fn build() -> Result<(), String> {
         .status()
         .map_err(|e| format!("cannot run {} ({e}); run `cargo xtask setup`", toolchain.cargo.display()))?;
     if !status.success() {
-        return Err(format!("the eBPF crate does not compile ({status}); what cargo said stands below"));
+        return Ok(status);
     }
     let built = target_dir.join(TARGET).join("release").join(OBJECT);
     let object = out_dir.join(OBJECT);
     fs::copy(&built, &object)
         .map_err(|e| format!("cannot copy {} to {}: {e}", built.display(), object.display()))?;
-    Ok(())
+    Ok(status)
 }
 
 /// The outer target directory, so that `core` is compiled once and not again for every profile of this crate;

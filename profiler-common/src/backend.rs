@@ -47,6 +47,10 @@ pub struct Backend {
     pub backend_type: u32,
     /// 1 once the backend has slept idle since its last unit ended.
     pub slept_idle: u32,
+    /// Oid of its database; 0 = none or not known yet.
+    pub database: u32,
+    /// Oid of its role; 0 = none or not known yet.
+    pub role: u32,
     /// Address of the backend's `PgBackendStatus` in its own memory; 0 = not known yet.
     pub status: u64,
     /// Begin of the open unit, ns.
@@ -56,7 +60,7 @@ pub struct Backend {
     /// The unit's buckets when the open statement began, ns.
     pub statement_base: [u64; BUCKET_SLOTS],
 }
-crate::shared!(Backend, size_of::<Ledger>() + 56 + 8 * BUCKET_SLOTS);
+crate::shared!(Backend, size_of::<Ledger>() + 64 + 8 * BUCKET_SLOTS);
 
 impl Backend {
     /// Takes the slot for a backend forked at `now`.
@@ -73,6 +77,18 @@ impl Backend {
         self.begin(pid, now_ns, UNSEEN);
     }
 
+    /// Adds what is known of a backend that was asleep when it was taken up with
+    /// [`begin_unseen`](Backend::begin_unseen): the event it waits for, its run-queue clock, and, if it sleeps between
+    /// two units, its local transaction counter; its next unit can then be counted.
+    pub fn begin_asleep(&mut self, event: u32, bucket: u32, run_delay_ns: u64, idle_at: Option<u32>) {
+        self.switch_out(event, bucket, idle_at.is_some(), run_delay_ns);
+        if let Some(local_transactions) = idle_at {
+            self.phase = IDLE_OR_FIRST;
+            self.local_transactions = local_transactions;
+            self.slept_idle = 1;
+        }
+    }
+
     #[inline(always)]
     fn begin(&mut self, pid: u32, now_ns: u64, phase: u32) {
         self.phase = phase;
@@ -83,6 +99,8 @@ impl Backend {
         self.statements = 0;
         self.backend_type = 0;
         self.slept_idle = 0;
+        self.database = 0;
+        self.role = 0;
         self.status = 0;
         self.start_ns = now_ns;
         self.statement_start_ns = now_ns;
@@ -160,6 +178,11 @@ impl Backend {
         self.local_transactions = local_transactions;
         self.slept_idle = 0;
         self.open();
+    }
+
+    /// Whether a unit is open that this slot has seen from its begin.
+    pub fn is_in_unit(&self) -> bool {
+        self.phase == IN_UNIT || self.phase == IDLE_OR_FIRST && !self.sleeps_idle()
     }
 
     /// Wall time of the open unit so far, ns; equals Σ of its buckets.

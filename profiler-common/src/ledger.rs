@@ -102,6 +102,7 @@ impl Ledger {
         self.run_delay_ns = 0;
         self.state = OFF;
         self.event = PREEMPTED;
+        self.bucket = Bucket::RunQueue as u32;
         self.clock_distance_known = 0;
         self.forget();
     }
@@ -149,6 +150,17 @@ impl Ledger {
     /// Whether the task was last seen leaving the CPU.
     pub fn is_off(&self) -> bool {
         self.state == OFF
+    }
+
+    /// What the stretch from `charged_to_ns` to `now_ns` will most likely be charged to: bucket and ns. The run-queue
+    /// part of a gap is not known before the gap is over.
+    pub fn pending(&self, now_ns: u64) -> (u32, u64) {
+        let bucket = match self.state {
+            RUNNING => Bucket::Cpu as u32,
+            OFF | RESUMED => self.bucket,
+            _ => Bucket::Unattributed as u32,
+        };
+        (bucket, now_ns.saturating_sub(self.charged_to_ns))
     }
 
     /// The task comes onto a CPU. Its run-queue clock is not up to date yet, so nothing is charged.

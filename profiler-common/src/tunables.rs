@@ -28,6 +28,10 @@ pub mod global {
     pub const STATUS_PROCESS_ID: &str = "STATUS_PROCESS_ID";
     /// Offset of `st_backendType`, bytes.
     pub const STATUS_BACKEND_TYPE: &str = "STATUS_BACKEND_TYPE";
+    /// Offset of `st_databaseid`, bytes.
+    pub const STATUS_DATABASE: &str = "STATUS_DATABASE";
+    /// Offset of `st_userid`, bytes.
+    pub const STATUS_ROLE: &str = "STATUS_ROLE";
     /// Offset of `st_activity_raw`, bytes.
     pub const STATUS_ACTIVITY: &str = "STATUS_ACTIVITY";
     /// Offset of `st_query_id`, bytes.
@@ -60,5 +64,9 @@ pub struct Live {
     pub slow_ns: u64,
     /// Units shorter than this are not counted, ns.
     pub min_latency_ns: u64,
+    /// Only units of backends of this database (oid) are counted; 0 = of any.
+    pub database: u32,
+    /// Only units of backends of this role (oid) are counted; 0 = of any.
+    pub role: u32,
 }
-crate::shared!(Live, 24);
+crate::shared!(Live, 32);

@@ -29,12 +29,13 @@ pub fn close_unit(backend: &mut Backend, counter: u32) {
         if transactions == 0 {
             Losses.count(Loss::IdleSend);
         } else if let Some(live) = live() {
-            if live.window_open != 0 && backend.wall_ns() >= live.min_latency_ns {
+            if wanted(backend, &live) && backend.wall_ns() >= live.min_latency_ns {
                 record_statement(backend, &live);
                 count_unit(backend, transactions, &live);
             }
         }
     } else if phase == STARTING {
+        server::read_owner(backend);
         if let Some(totals) = maps::totals() {
             totals.connections += 1;
             totals.connections_ns += backend.wall_ns();
@@ -49,7 +50,7 @@ pub fn close_unit(backend: &mut Backend, counter: u32) {
 #[inline(always)]
 pub fn close_statement(backend: &mut Backend) {
     if let Some(live) = live() {
-        if live.window_open != 0 {
+        if wanted(backend, &live) {
             if let Some(totals) = maps::totals() {
                 totals.statements += 1;
             }
@@ -62,6 +63,14 @@ pub fn close_statement(backend: &mut Backend) {
 #[inline(always)]
 fn live() -> Option<Live> {
     LIVE.get(0).copied()
+}
+
+/// Whether units of this backend are counted now.
+#[inline(always)]
+fn wanted(backend: &Backend, live: &Live) -> bool {
+    live.window_open != 0
+        && (live.database == 0 || live.database == backend.database)
+        && (live.role == 0 || live.role == backend.role)
 }
 
 #[inline(always)]

@@ -9,8 +9,8 @@ use profiler_common::{
 
 use crate::{
     config::{
-        LOCAL_TRANSACTION_COUNTER, PROCESS_ID, STATUS_BACKEND_TYPE, STATUS_POINTER, STATUS_PROCESS_ID,
-        STATUS_STATE, TYPE_CLIENT_BACKEND, WAIT_EVENT_POINTER,
+        LOCAL_TRANSACTION_COUNTER, PROCESS_ID, STATUS_BACKEND_TYPE, STATUS_DATABASE, STATUS_POINTER,
+        STATUS_PROCESS_ID, STATUS_ROLE, STATUS_STATE, TYPE_CLIENT_BACKEND, WAIT_EVENT_POINTER,
     },
     maps::Losses,
 };
@@ -59,10 +59,18 @@ fn resolve_status(backend: &mut Backend) -> bool {
     let Some(backend_type) = read::<u32>(status + STATUS_BACKEND_TYPE.load() as u64) else { return false };
     backend.status = status;
     backend.backend_type = backend_type;
+    read_owner(backend);
     if backend_type != TYPE_CLIENT_BACKEND.load() {
         backend.phase = NOT_A_CLIENT;
     }
     true
+}
+
+/// Reads the oids of the backend's database and role, which the server fills in some time after the entry is its own.
+#[inline(always)]
+pub fn read_owner(backend: &mut Backend) {
+    backend.database = read(backend.status + STATUS_DATABASE.load() as u64).unwrap_or(0);
+    backend.role = read(backend.status + STATUS_ROLE.load() as u64).unwrap_or(0);
 }
 
 /// The backend's next local transaction id: how many transactions it has begun, plus one.

@@ -1,5 +1,7 @@
 //! How durations, shares, counts and rates are written: the only place that formats them.
 
+use crate::model::apportion::apportion;
+
 /// A duration with three significant digits and its unit: `36.9 ms`, `412 µs`, `1.20 s`, `17.0 min`.
 pub fn duration(ns: u64) -> String {
     const UNITS: [(f64, &str); 4] = [(1.0, "ns"), (1e3, "µs"), (1e6, "ms"), (1e9, "s")];
@@ -38,6 +40,42 @@ pub fn duration_or_dash(ns: Option<u64>) -> String {
 /// A share of 1 as a percentage with one decimal; what is not zero is not printed as zero.
 pub fn share(share: f64) -> String {
     if share > 0.0 && share < 0.0005 { "<0.1 %".to_owned() } else { format!("{:.1} %", share * 100.0) }
+}
+
+/// Parts of `total_ns` in one unit with as many decimals, rounded so that the written parts add up to the written
+/// total: `(parts, total)`. What is not zero is not written as zero.
+pub fn column(parts_ns: &[u64], total_ns: u64) -> (Vec<String>, String) {
+    let (step_ns, decimals, unit) = match total_ns {
+        0..1_000 => (1, 0, "ns"),
+        1_000..1_000_000 => (1, 3, "µs"),
+        1_000_000..1_000_000_000 => (1_000, 3, "ms"),
+        _ => (1_000_000, 3, "s"),
+    };
+    let written = |steps: u64| match decimals {
+        0 => format!("{steps} {unit}"),
+        _ => format!("{}.{:03} {unit}", count(steps / 1000), steps % 1000),
+    };
+    let steps = apportion(parts_ns, step_ns);
+    let parts = parts_ns.iter().zip(&steps).map(|(part_ns, steps)| match steps {
+        0 if *part_ns != 0 => format!("<{}", written(1)),
+        _ => written(*steps),
+    });
+    (parts.collect(), written(steps.iter().sum()))
+}
+
+/// Parts as percentages of their sum with one decimal, rounded so that they add up to 100.0 %.
+pub fn shares(parts: &[u64]) -> Vec<String> {
+    let sum: u128 = parts.iter().map(|part| u128::from(*part)).sum();
+    // Scaled down far enough that a thousandfold fits; a share needs no more than ten digits.
+    let scale = (sum >> 50) as u64 + 1;
+    let scaled: Vec<u64> = parts.iter().map(|part| part / scale * 1000).collect();
+    let sum = scaled.iter().sum::<u64>() / 1000;
+    let steps = apportion(&scaled, sum);
+    let written = parts.iter().zip(steps).map(|(part, steps)| match steps {
+        0 if *part != 0 => "<0.1 %".to_owned(),
+        _ => format!("{}.{} %", steps / 10, steps % 10),
+    });
+    written.collect()
 }
 
 /// A count with thousands separated: `1,234,567`.
@@ -102,6 +140,28 @@ mod tests {
         assert_eq!(share(0.000_1), "<0.1 %");
         assert_eq!(share(0.612), "61.2 %");
         assert_eq!(share(1.0), "100.0 %");
+    }
+
+    #[test]
+    fn a_column_adds_up_as_written() {
+        let (parts, total) = column(&[22_600_600, 7_412_600, 6_898_700, 100, 0], 36_912_000);
+        assert_eq!(parts, ["22.601 ms", "7.412 ms", "6.899 ms", "<0.001 ms", "0.000 ms"]);
+        assert_eq!(total, "36.912 ms");
+        assert_eq!(
+            column(&[400, 12], 412),
+            (vec!["400 ns".to_owned(), "12 ns".to_owned()], "412 ns".to_owned())
+        );
+        assert_eq!(column(&[1_234_567], 1_234_567).1, "1.235 ms");
+        assert_eq!(column(&[55_312], 55_312).1, "55.312 µs");
+        assert_eq!(column(&[5_000_000_000_000], 5_000_000_000_000).1, "5,000.000 s");
+    }
+
+    #[test]
+    fn shares_add_up_as_written() {
+        assert_eq!(shares(&[1, 1, 1]), ["33.4 %", "33.3 %", "33.3 %"]);
+        assert_eq!(shares(&[999_999, 1, 0]), ["100.0 %", "<0.1 %", "0.0 %"]);
+        assert_eq!(shares(&[u64::MAX / 2, u64::MAX / 2]), ["50.0 %", "50.0 %"]);
+        assert_eq!(shares(&[0, 0]), ["0.0 %", "0.0 %"]);
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod demo;
 mod interrupt;
 mod lint;
 mod load;
+mod overhead;
 mod packages;
 mod postgres;
 mod setup;
@@ -34,8 +35,17 @@ enum Task {
     Demo(demo::Options),
     /// Run all tests; what needs root runs as root
     Test(test::Options),
+    /// Measure what attaching costs: paired pgbench runs with and without, and a null pair
+    Overhead(overhead::Options),
     /// Check formatting, clippy on host and eBPF crates, documentation, and the rules of the tree
     Lint,
+    // MERGE: uncomment together with `mod wait_events;` and the arm in `main`.
+    // /// Generate the tables of wait event names from their data file
+    // WaitEvents {
+    //     /// Only fail when the checked-in tables differ
+    //     #[arg(long)]
+    //     check: bool,
+    // },
 }
 
 fn main() -> ExitCode {
@@ -43,7 +53,9 @@ fn main() -> ExitCode {
         Task::Setup(options) => setup::run(&options),
         Task::Demo(options) => demo::run(&options),
         Task::Test(options) => test::run(&options),
+        Task::Overhead(options) => overhead::run(&options),
         Task::Lint => lint::run(),
+        // MERGE: Task::WaitEvents { check } => wait_events::run(check),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -86,6 +86,9 @@ fn end_to_end_tests(filter: Option<&str>) -> Result<Vec<Suite>> {
         let mut test = demo::privileged(Path::new("/usr/bin/env"))?;
         test.arg(format!("PGSTALL={}", pgstall.display()))
             .arg(format!("CARGO_MANIFEST_DIR={}", crate_dir().display()));
+        let settings =
+            std::env::vars().filter(|(name, _)| name.starts_with("PGSTALL_") || name == "CARGO_TARGET_DIR");
+        test.args(settings.map(|(name, value)| format!("{name}={value}")));
         test.arg(program).args(["--test-threads=1"]).args(filter).current_dir(crate_dir());
         say("test", format!("{name}: {}", shown(&test)));
         let (lines, passed) = results(&mut test, &mut std::io::stdout())?;

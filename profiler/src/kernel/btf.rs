@@ -101,6 +101,8 @@ pub struct KernelOffsets {
     pub task_state: u32,
     /// `sched_info.run_delay`, 8 bytes, ns.
     pub task_run_delay: u32,
+    /// `sched_info.last_arrival`, 8 bytes, ns.
+    pub task_last_arrival: u32,
     /// Whether `sched_switch` passes the previous task's state as its fourth argument (kernel 5.18 and later).
     pub state_is_argument: bool,
 }
@@ -113,6 +115,7 @@ impl KernelOffsets {
             task_tgid: btf.number("task_struct", "tgid", &[4])?,
             task_state: btf.task_state()?,
             task_run_delay: btf.number("task_struct", "sched_info.run_delay", &[8])?,
+            task_last_arrival: btf.number("task_struct", "sched_info.last_arrival", &[8])?,
             state_is_argument: btf.state_is_argument()?,
         })
     }

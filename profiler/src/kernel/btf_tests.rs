@@ -84,7 +84,14 @@ fn kernel(members: &[(&str, u32, u32, u32)], switch: &[u32]) -> KernelBtf {
     assert_eq!(writer.int("int", 4), 1);
     assert_eq!(writer.int("long", 8), 2);
     assert_eq!(writer.add("pid_t", TYPEDEF, 0, false, 1), 3);
-    assert_eq!(writer.structure("sched_info", STRUCT, &[("pcount", 2, 0, 0), ("run_delay", 2, 64, 0)]), 4);
+    assert_eq!(
+        writer.structure(
+            "sched_info",
+            STRUCT,
+            &[("pcount", 2, 0, 0), ("run_delay", 2, 64, 0), ("last_arrival", 2, 128, 0)]
+        ),
+        4
+    );
     assert_eq!(writer.structure("", UNION, &[("sched_info", 4, 64, 0), ("flag", 1, 3, 1)]), 5);
     assert_eq!(writer.add("", PTR, 0, false, 1), 6);
     let mut all = vec![("pid", 3, 64, 0), ("tgid", 3, 96, 0)];
@@ -109,6 +116,7 @@ fn members_are_found_through_typedefs_and_anonymous_unions() {
             task_tgid: 12,
             task_state: 0,
             task_run_delay: 128 + 8 + 8,
+            task_last_arrival: 128 + 8 + 16,
             state_is_argument: true
         }
     );

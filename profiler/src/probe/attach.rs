@@ -9,7 +9,6 @@ use aya::{
 };
 use profiler_common::{
     backend::Backend,
-    event,
     histogram::Histogram,
     totals::{EventTotals, Totals},
     tunables::{Live, global},
@@ -43,7 +42,6 @@ impl Probes {
     /// Whatever the kernel refused, with the verifier's words.
     pub fn load(plan: &Plan) -> Result<Probes> {
         let pid_entries = plan.pid_max / 4 + 1;
-        let event_of_client_read = event::index(plan.client_read);
         let state_is_argument = u32::from(plan.state_is_argument);
         let by_scheduler = u32::from(plan.border == Border::Scheduler);
         let sendto = libc::SYS_sendto as u32;
@@ -65,6 +63,8 @@ impl Probes {
             .override_global(global::STATUS_STATE, &plan.status_state, true)
             .override_global(global::STATUS_PROCESS_ID, &plan.status_process_id, true)
             .override_global(global::STATUS_BACKEND_TYPE, &plan.status_backend_type, true)
+            .override_global(global::STATUS_DATABASE, &plan.status_database, true)
+            .override_global(global::STATUS_ROLE, &plan.status_role, true)
             .override_global(global::STATUS_ACTIVITY, &plan.status_activity, true)
             .override_global(global::STATUS_QUERY_ID, &plan.status_query_id, true)
             .override_global(global::STATE_IDLE, &plan.state_idle, true)
@@ -75,7 +75,7 @@ impl Probes {
                 true,
             )
             .override_global(global::TYPE_CLIENT_BACKEND, &plan.type_client_backend, true)
-            .override_global(global::CLIENT_READ, &event_of_client_read, true)
+            .override_global(global::CLIENT_READ, &plan.client_read, true)
             .override_global(global::BORDERS_FROM_SCHEDULER, &by_scheduler, true)
             .override_global(global::SENDTO, &sendto, true);
         let mut ebpf = loader.load(OBJECT).context("the kernel refused the eBPF object's maps")?;

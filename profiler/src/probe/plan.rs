@@ -42,6 +42,10 @@ pub struct Plan {
     pub status_backend_type: u32,
     /// `PgBackendStatus.st_state`.
     pub status_state: u32,
+    /// `PgBackendStatus.st_databaseid`.
+    pub status_database: u32,
+    /// `PgBackendStatus.st_userid`.
+    pub status_role: u32,
     /// `PgBackendStatus.st_activity_raw`.
     pub status_activity: u32,
     /// `PgBackendStatus.st_query_id`.
@@ -54,7 +58,7 @@ pub struct Plan {
     pub state_idle_in_transaction_aborted: u32,
     /// `B_BACKEND`.
     pub type_client_backend: u32,
-    /// `wait_event_info` of `Client/ClientRead`.
+    /// Dense index of `Client/ClientRead`.
     pub client_read: u32,
     /// Bucket of each event by dense index.
     pub bucket_of_event: Box<[u32; EVENT_SLOTS]>,

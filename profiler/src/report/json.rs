@@ -4,7 +4,7 @@ use std::io;
 
 use schemars::{Schema, generate::SchemaSettings};
 
-use crate::model::profile::{Interval, Profile, SCHEMA};
+use crate::model::profile::{Profile, SCHEMA};
 
 /// Writes the document, indented and with a final line feed.
 pub fn write(profile: &Profile, out: &mut dyn io::Write) -> io::Result<()> {
@@ -33,17 +33,6 @@ pub enum ReadError {
     /// Says it is a profile, but is not.
     #[error("the document says it is {SCHEMA} but does not follow it")]
     NotAProfile(#[source] serde_json::Error),
-}
-
-/// One interval as a line of JSON, with `"schema": "pgstall.interval/1"` in front.
-pub fn interval_line(interval: &Interval) -> serde_json::Result<String> {
-    #[derive(serde::Serialize)]
-    struct Line<'a> {
-        schema: &'static str,
-        #[serde(flatten)]
-        interval: &'a Interval,
-    }
-    serde_json::to_string(&Line { schema: "pgstall.interval/1", interval })
 }
 
 /// The JSON Schema of the document.

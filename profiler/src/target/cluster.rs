@@ -186,3 +186,45 @@ fn version(postmaster: &Postmaster) -> Result<Version, TargetError> {
     let minor = text.and_then(|text| text.split_once('.')).and_then(|(_, minor)| minor.parse().ok());
     Ok(Version { major, minor })
 }
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+    use std::path::PathBuf;
+
+    use super::*;
+
+    fn of_version(pg_version: &str, server_version: Option<&str>) -> Postmaster {
+        Postmaster {
+            pid: 42,
+            namespaced_pid: 42,
+            pg_version: pg_version.to_owned(),
+            server_version: server_version.map(str::to_owned),
+            data_directory: PathBuf::from("/data"),
+            port: None,
+            socket_directory: None,
+            started_unix: None,
+            binary: PathBuf::from("/bin/postgres"),
+            container: None,
+        }
+    }
+
+    #[test]
+    fn versions_outside_14_to_18_are_refused_by_name() {
+        for wrong in ["13", "19", "9.6", "", "15x"] {
+            let error = Cluster::open(&of_version(wrong, None)).unwrap_err();
+            let expected = format!(
+                "the server with process id 42 in /data is PostgreSQL {wrong}: 14 to 18 are supported"
+            );
+            assert_eq!(error.to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn the_minor_version_is_shown_only_where_it_is_known() {
+        let shown = |server_version| version(&of_version("15", server_version)).unwrap().to_string();
+        assert_eq!(shown(Some("15.18")), "15.18");
+        assert_eq!(shown(None), "15");
+    }
+}

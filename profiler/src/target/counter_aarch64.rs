@@ -8,6 +8,7 @@ const STACK_POINTER: usize = 31;
 
 pub(super) fn decode(code: &[u8], address: u64) -> Result<u64, CounterError> {
     let mut accesses = Accesses::default();
+    let function = address..address + code.len() as u64;
     // Addresses held by registers, where they follow from the code alone.
     let mut registers: [Option<u64>; 32] = [None; 32];
     for (at, word) in code.as_chunks().0.iter().enumerate() {
@@ -21,6 +22,8 @@ pub(super) fn decode(code: &[u8], address: u64) -> Result<u64, CounterError> {
             _ if word & 0xffff_fc1f == 0xd65f_0000 || word & 0xffff_fbff == 0xd65f_0bff => {
                 return accesses.finish();
             }
+            // Builds optimised for size loop over the wrap-around check.
+            _ if word & 0xfc00_0000 == 0x1400_0000 && function.contains(&jump_target(word, pc)) => {}
             _ if word & 0x7c00_0000 == 0x1400_0000 => return unexpected("a jump or call"),
             _ if word & 0xfe00_0000 == 0xd600_0000 => return unexpected("a jump or call through a register"),
             // Conditional branches, and hints such as bti, paciasp and nop.
@@ -62,6 +65,11 @@ pub(super) fn decode(code: &[u8], address: u64) -> Result<u64, CounterError> {
 
 fn register(word: u32, from_bit: u32) -> usize {
     (word >> from_bit & 31) as usize
+}
+
+/// Where an unconditional jump leads: its signed 26-bit immediate counts instructions.
+fn jump_target(word: u32, pc: u64) -> u64 {
+    pc.wrapping_add_signed(i64::from((word << 6) as i32 >> 4))
 }
 
 /// The unsigned 12-bit immediate of additions, loads and stores.
@@ -128,6 +136,9 @@ mod tests {
             |at: u64, what: &str| Err(CounterError::Unexpected { at: AT + 4 * at, what: what.to_owned() });
         check(&[0x9400_0004], unexpected(0, "a jump or call"));
         check(&[0x1400_0004], unexpected(0, "a jump or call"));
+        check(&[0x1400_0001], unexpected(0, "a jump or call"));
+        check(&[0x17ff_ffff], unexpected(0, "a jump or call"));
+        check(&[0xd503_201f, 0x17ff_ffff], Err(CounterError::NoAccess { n_instructions: 2 }));
         check(&[0xd61f_0200], unexpected(0, "a jump or call through a register"));
         // adrp x0; ldr x0, [x0, #8]: the address itself comes from memory.
         check(&[0x9000_0080, 0xf940_0400], unexpected(1, "a load or store of another form"));

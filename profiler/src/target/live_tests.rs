@@ -174,8 +174,8 @@ fn another_layout_is_noticed_and_so_is_track_activities_off() {
     let server = Server::start(5512, &[], &["track_activities=off"]);
     let mut cluster = Cluster::open(&found(&server)).unwrap();
     assert_eq!(cluster.verify().unwrap().track_activities, Some(false));
-    let session = server.sql("select pg_backend_pid()");
-    assert!(matches!(cluster.status_of(session.parse().unwrap()), Ok(None) | Err(TargetError::Gone { .. })));
+    let session = Session::open(&server, "silent");
+    assert_eq!(cluster.status_of(session.pid).unwrap().unwrap().state, BackendState::Disabled);
 
     let right = cluster.layout;
     let mut wrong = right.clone();

@@ -20,7 +20,8 @@ pub use cluster::{Cluster, Version};
 pub use discover::{Discovery, Postmaster};
 pub use error::TargetError;
 pub use layout::Layout;
-pub use select::{SelectError, Selector};
+pub use memory::Memory;
+pub use select::{SelectError, Selector, select};
 
 #[cfg(test)]
 mod live_tests;

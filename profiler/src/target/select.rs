@@ -115,21 +115,31 @@ pub fn select(selector: &Selector) -> Result<Postmaster, SelectError> {
 
 /// Chooses among servers already found.
 pub fn choose<'a>(found: &'a Discovery, selector: &Selector) -> Result<&'a Postmaster, SelectError> {
-    let of_pid = selector.pid.map(|pid| server_of(found, pid)).transpose()?;
-    if found.postmasters.is_empty() {
-        let Discovery { n_processes, n_unreadable, .. } = *found;
-        return Err(SelectError::NoneFound { n_processes, n_unreadable });
-    }
-    let fits = |postmaster: &&Postmaster| {
-        of_pid.is_none_or(|server| server.pid == postmaster.pid)
-            && selector.port.is_none_or(|port| postmaster.port == Some(port))
-            && selector.pgdata.as_deref().is_none_or(|path| is_data_directory(postmaster, path))
-    };
-    let fitting: Vec<&Postmaster> = found.postmasters.iter().filter(fits).collect();
+    let fitting = found.fitting(selector)?;
     match fitting[..] {
         [one] => Ok(one),
-        [] => Err(SelectError::NoMatch { wanted: wanted(selector), table: table(&found.postmasters) }),
         _ => Err(SelectError::Several { n_servers: fitting.len(), table: table(fitting) }),
+    }
+}
+
+impl Discovery {
+    /// The servers that fit, at least one.
+    pub fn fitting(&self, selector: &Selector) -> Result<Vec<&Postmaster>, SelectError> {
+        let of_pid = selector.pid.map(|pid| server_of(self, pid)).transpose()?;
+        if self.postmasters.is_empty() {
+            let Discovery { n_processes, n_unreadable, .. } = *self;
+            return Err(SelectError::NoneFound { n_processes, n_unreadable });
+        }
+        let fits = |postmaster: &&Postmaster| {
+            of_pid.is_none_or(|server| server.pid == postmaster.pid)
+                && selector.port.is_none_or(|port| postmaster.port == Some(port))
+                && selector.pgdata.as_deref().is_none_or(|path| is_data_directory(postmaster, path))
+        };
+        let fitting: Vec<&Postmaster> = self.postmasters.iter().filter(fits).collect();
+        if fitting.is_empty() {
+            return Err(SelectError::NoMatch { wanted: wanted(selector), table: table(&self.postmasters) });
+        }
+        Ok(fitting)
     }
 }
 

@@ -1,0 +1,180 @@
+//! `pgstall attach`
+
+use std::{
+    fs::File,
+    io::{self, Write as _},
+    time::Duration,
+};
+
+use tokio::signal::unix::{Signal as UnixSignal, SignalKind, signal};
+
+use super::{
+    Exit,
+    args::{AttachArgs, Borders, Format},
+    output::Output,
+    terminal,
+};
+use crate::{
+    model::profile::{Interval, Profile},
+    report::{json, live, text},
+    session::{Attachment, BordersWanted, Observer, Options, Signal},
+};
+
+/// Length of the time line's intervals where none are to be printed.
+const QUIET_INTERVAL: Duration = Duration::from_secs(1);
+
+pub(super) fn run(args: AttachArgs) -> Exit {
+    match attach(args) {
+        Ok(exit) | Err(exit) => exit,
+    }
+}
+
+fn attach(args: AttachArgs) -> Result<Exit, Exit> {
+    let output = args.output.as_deref().map(Output::create).transpose()?;
+    let records = args.records.as_deref().map(File::create).transpose();
+    let records = records.map_err(|error| Exit::Output(format!("cannot write the records: {error}")))?;
+    let borders = match (args.border_signal, args.borders) {
+        (Some(signal), _) => BordersWanted::Signal(signal.into()),
+        (None, Borders::Exact) => BordersWanted::Exact,
+        (None, Borders::Sched) => BordersWanted::Scheduler,
+    };
+    let options = Options {
+        selector: args.server.into(),
+        duration: args.duration,
+        interval: args.interval.unwrap_or(QUIET_INTERVAL),
+        borders,
+        min_latency: args.min_latency,
+        database: args.database,
+        user: args.user,
+        n_statements: args.statements,
+        n_slowest: args.slowest.into(),
+        show_literals: args.show_literals,
+        per_backend: args.per_backend,
+        records,
+        simulate: args.simulate,
+    };
+    let mut console = Console {
+        format: args.format,
+        intervals: args.interval.is_some(),
+        progress: terminal::stderr_is_terminal() && args.interval.is_none(),
+        duration: args.duration,
+        failed: None,
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Exit::Nothing(format!("cannot start the event loop: {error}")))?;
+    let profile = runtime.block_on(watch(options, &mut console))?;
+    console.clear();
+    if let Some(error) = console.failed.take() {
+        return Err(Exit::from_write("to standard output", &error));
+    }
+    if let Some(output) = output {
+        output.finish(&profile)?;
+    }
+    print(args.format, &profile)
+        .map_err(|error| Exit::from_write("the result to standard output", &error))?;
+    Ok(Exit::Result)
+}
+
+async fn watch(options: Options, console: &mut Console) -> Result<Profile, Exit> {
+    // Before attaching, so that no signal can find the probes in place and nobody listening.
+    let mut signals =
+        Signals::new().map_err(|error| Exit::Nothing(format!("cannot listen for signals: {error}")))?;
+    let mut attachment = Attachment::new(&options)?;
+    let cluster = attachment.cluster();
+    let port = cluster.postmaster.port.map_or(String::new(), |port| format!(", port {port}"));
+    eprintln!(
+        "pgstall: attached to PostgreSQL {} (pid {}{port}): {} processes, borders {}{}; {:?}, Ctrl-C ends it early",
+        cluster.version,
+        cluster.postmaster_pid(),
+        attachment.n_enrolled(),
+        attachment.border().signal.name(),
+        if attachment.border().signal.is_exact() { "" } else { " (approximate)" },
+        options.duration,
+    );
+    let profile = attachment.watch(options, &mut signals, console).await;
+    drop(attachment);
+    profile.map_err(|error| Exit::Nothing(format!("{error:#}")))
+}
+
+fn print(format: Format, profile: &Profile) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    match format {
+        Format::Text => text::render(profile, &terminal::stdout_style(), &mut stdout)?,
+        Format::Json => json::write(profile, &mut stdout)?,
+        Format::Jsonl => {
+            serde_json::to_writer(&mut stdout, profile)?;
+            stdout.write_all(b"\n")?;
+        }
+    }
+    stdout.flush()
+}
+
+/// The signals that end a window early.
+struct Signals {
+    interrupt: UnixSignal,
+    terminate: UnixSignal,
+    hang_up: UnixSignal,
+}
+
+impl Signals {
+    fn new() -> io::Result<Signals> {
+        Ok(Signals {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hang_up: signal(SignalKind::hangup())?,
+        })
+    }
+}
+
+impl Signal for Signals {
+    async fn wait(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+            _ = self.hang_up.recv() => {}
+        }
+    }
+}
+
+/// What is shown while the window is open.
+struct Console {
+    format: Format,
+    intervals: bool,
+    progress: bool,
+    duration: Duration,
+    failed: Option<io::Error>,
+}
+
+impl Console {
+    /// Takes the progress line away.
+    fn clear(&self) {
+        if self.progress {
+            eprint!("\r\x1b[K");
+        }
+    }
+}
+
+impl Observer for Console {
+    fn interval(&mut self, interval: &Interval) {
+        let line = match self.format {
+            Format::Jsonl => live::json_line(interval).map_err(io::Error::from),
+            Format::Text if self.intervals => Ok(live::line(interval)),
+            Format::Json if self.intervals => {
+                eprintln!("{}", live::line(interval));
+                return;
+            }
+            Format::Text | Format::Json => return,
+        };
+        let written = line.and_then(|line| writeln!(io::stdout(), "{line}"));
+        if let (Err(error), None) = (written, &self.failed) {
+            self.failed = Some(error);
+        }
+    }
+
+    fn progress(&mut self, passed: Duration, transactions: u64) {
+        if self.progress {
+            let (passed, whole) = (passed.as_secs(), self.duration.as_secs_f64());
+            eprint!("\r\x1b[Kpgstall: {passed} of {whole} s, {transactions} transactions");
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! What standard output and standard error are.
+
+use std::io::IsTerminal as _;
+
+use crate::report::text::Style;
+
+/// Columns where they cannot be asked for.
+const DEFAULT_COLUMNS: usize = 100;
+
+/// Style for a report on standard output.
+pub fn stdout_style() -> Style {
+    let terminal = std::io::stdout().is_terminal();
+    Style {
+        width: columns().unwrap_or(DEFAULT_COLUMNS),
+        color: terminal && !no_color(),
+        unicode: !terminal || is_utf8(),
+    }
+}
+
+/// Whether the locale says that the terminal shows more than ASCII.
+fn is_utf8() -> bool {
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
+        .into_iter()
+        .find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()));
+    locale.is_some_and(|locale| {
+        let locale = locale.to_ascii_lowercase();
+        locale.contains("utf-8") || locale.contains("utf8")
+    })
+}
+
+/// Whether to show progress.
+pub fn stderr_is_terminal() -> bool {
+    std::io::stderr().is_terminal()
+}
+
+/// <https://no-color.org>: present and not empty.
+fn no_color() -> bool {
+    std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+        || std::env::var_os("TERM").is_some_and(|value| value == "dumb")
+}
+
+fn columns() -> Option<usize> {
+    let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
+    // SAFETY: `size` is a valid place for the answer.
+    let answered = unsafe { libc::ioctl(libc::STDOUT_FILENO, libc::TIOCGWINSZ, &raw mut size) } == 0;
+    (answered && size.ws_col != 0).then_some(size.ws_col.into())
+}

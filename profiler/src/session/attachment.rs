@@ -1,0 +1,144 @@
+//! Getting attached: checks, choice of the server, probes in place, running backends taken up.
+
+use std::collections::HashMap;
+
+use profiler_common::bucket::Bucket;
+
+use super::{
+    SessionError, asleep, clock,
+    options::{BordersWanted, Options},
+    plan::plan,
+};
+use crate::{
+    kernel::{
+        border::{self, Border, BorderSignal},
+        features::Features,
+    },
+    preflight::{self, Check},
+    probe::{Plan, Probes, enrol::Asleep},
+    target::{self, Cluster},
+};
+
+/// Probes in place on one server.
+pub struct Attachment {
+    pub(super) features: Features,
+    pub(super) cluster: Cluster,
+    pub(super) border: Border,
+    pub(super) probes: Probes,
+    /// Backend type by pid, as far as asked for.
+    pub(super) types: HashMap<u32, Option<String>>,
+    /// Backends there when the probes came.
+    n_enrolled: usize,
+    /// Start time of the postmaster, which tells it from a later process with its pid.
+    postmaster_start: Option<u64>,
+}
+
+impl Attachment {
+    /// Checks every precondition, attaches, and takes up the backends that are there. Nothing is counted yet.
+    ///
+    /// # Errors
+    /// The first thing missing, in the words `pgstall doctor` uses.
+    pub fn new(options: &Options) -> Result<Attachment, SessionError> {
+        let features = Features::gather().simulate(&options.simulate);
+        let exact = options.borders != BordersWanted::Scheduler;
+        refuse(&preflight::kernel_checks(&features, exact))?;
+        let postmaster = target::select(&options.selector)?;
+        refuse(&preflight::server_checks(&postmaster))?;
+        let cluster = Cluster::open(&postmaster)?;
+        let border = choose(&features, options.borders)?;
+        let children = cluster.child_pids()?;
+        let plan = plan(&features, &cluster, border.signal, children.len())?;
+        let mut probes = Probes::load(&plan)?;
+        probes.attach(plan.border)?;
+        let mut attachment = Attachment {
+            features,
+            cluster,
+            border,
+            probes,
+            types: HashMap::new(),
+            n_enrolled: 0,
+            postmaster_start: target::procfs::stat(postmaster.pid).map(|stat| stat.start_ticks),
+        };
+        attachment.enrol(&plan)?;
+        Ok(attachment)
+    }
+
+    /// Takes up the processes that were there before the fork probe.
+    fn enrol(&mut self, plan: &Plan) -> Result<(), SessionError> {
+        for pid in self.cluster.child_pids()? {
+            let now_ns = clock::monotonic_ns().map_err(anyhow::Error::from)?;
+            let asleep = asleep::asleep(&self.cluster, pid);
+            let start = asleep.as_ref().map(|asleep| Asleep {
+                run_delay_ns: asleep.run_delay_ns,
+                event: asleep.event,
+                bucket: plan
+                    .bucket_of_event
+                    .get(asleep.event as usize)
+                    .copied()
+                    .unwrap_or(Bucket::Unattributed as u32),
+                idle_at: asleep.idle_at,
+            });
+            if !self.probes.enrol(pid, now_ns, start)? {
+                continue;
+            }
+            self.n_enrolled += 1;
+            if target::procfs::stat(pid).is_none() {
+                self.probes.dismiss(pid)?;
+            } else if asleep.is_some_and(|asleep| !asleep.still(pid)) {
+                self.probes.mark_unseen(pid);
+            }
+        }
+        Ok(())
+    }
+
+    /// The server.
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// What ends a transaction in this run.
+    pub fn border(&self) -> &Border {
+        &self.border
+    }
+
+    /// How many of the server's processes were there when the probes came.
+    pub fn n_enrolled(&self) -> usize {
+        self.n_enrolled
+    }
+
+    /// Whether the server is still there.
+    pub(super) fn postmaster_lives(&self) -> bool {
+        let now = target::procfs::stat(self.cluster.postmaster_pid()).map(|stat| stat.start_ticks);
+        now.is_some() && now == self.postmaster_start
+    }
+}
+
+/// Refuses with the sentences `pgstall doctor` shows.
+fn refuse(checks: &[Check]) -> Result<(), SessionError> {
+    let refusals = preflight::refusals(checks);
+    if refusals.is_empty() {
+        return Ok(());
+    }
+    let sentences: Vec<String> = refusals.into_iter().map(Check::sentence).collect();
+    Err(SessionError::Refused(sentences.join("\n")))
+}
+
+fn choose(features: &Features, wanted: BordersWanted) -> Result<Border, SessionError> {
+    let none =
+        || SessionError::Refused("this kernel has no exact border signal; try --borders sched".to_owned());
+    match wanted {
+        BordersWanted::Exact => border::choose(features, true).ok_or_else(none),
+        BordersWanted::Scheduler => border::choose(features, false).ok_or_else(none),
+        BordersWanted::Signal(signal) => {
+            let tracepoint = match signal {
+                BorderSignal::SockSendLength => "sock_send_length",
+                BorderSignal::SysEnterSendto => "sys_enter",
+                BorderSignal::Scheduler => "sched_switch",
+            };
+            if !features.has_tracepoint(tracepoint) {
+                return Err(SessionError::Refused(format!("this kernel has no BTF tracepoint {tracepoint}")));
+            }
+            Ok(Border { signal, reason: "asked for".to_owned() })
+        }
+    }
+}

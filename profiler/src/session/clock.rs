@@ -1,0 +1,22 @@
+//! The clocks of a run.
+
+use std::io;
+
+/// `CLOCK_MONOTONIC`, ns: the probes' clock.
+pub fn monotonic_ns() -> io::Result<u64> {
+    read(libc::CLOCK_MONOTONIC)
+}
+
+/// CPU time of this process, all threads, ns.
+pub fn process_cpu_ns() -> io::Result<u64> {
+    read(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+fn read(clock: libc::clockid_t) -> io::Result<u64> {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a valid place for the answer.
+    if unsafe { libc::clock_gettime(clock, &mut time) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs())
+}
