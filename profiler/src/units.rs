@@ -1,6 +1,6 @@
 //! How durations, shares, counts and rates are written: the only place that formats them.
 
-use crate::model::apportion::apportion;
+use crate::apportion::apportion;
 
 /// A duration with three significant digits and its unit: `36.9 ms`, `412 µs`, `1.20 s`, `17.0 min`.
 pub fn duration(ns: u64) -> String {

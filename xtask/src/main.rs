@@ -14,6 +14,7 @@ mod setup;
 mod test;
 mod tidy;
 mod toolchain;
+mod wait_events;
 
 use std::process::ExitCode;
 
@@ -39,13 +40,12 @@ enum Task {
     Overhead(overhead::Options),
     /// Check formatting, clippy on host and eBPF crates, documentation, and the rules of the tree
     Lint,
-    // MERGE: uncomment together with `mod wait_events;` and the arm in `main`.
-    // /// Generate the tables of wait event names from their data file
-    // WaitEvents {
-    //     /// Only fail when the checked-in tables differ
-    //     #[arg(long)]
-    //     check: bool,
-    // },
+    /// Generate the tables of wait event names from their data file
+    WaitEvents {
+        /// Only fail when the checked-in tables differ
+        #[arg(long)]
+        check: bool,
+    },
 }
 
 fn main() -> ExitCode {
@@ -55,7 +55,7 @@ fn main() -> ExitCode {
         Task::Test(options) => test::run(&options),
         Task::Overhead(options) => overhead::run(&options),
         Task::Lint => lint::run(),
-        // MERGE: Task::WaitEvents { check } => wait_events::run(check),
+        Task::WaitEvents { check } => wait_events::run(check),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -33,6 +33,8 @@ pub struct Probes {
     pub(super) events: PerCpuArray<MapData, EventTotals>,
     pub(super) histograms: PerCpuArray<MapData, Histogram>,
     pub(super) records: RingBuf<MapData>,
+    #[cfg(feature = "debug-probes")]
+    pub(super) log: super::log::ProbeLog,
 }
 
 impl Probes {
@@ -104,6 +106,8 @@ impl Probes {
             events: take(&mut ebpf, "EVENTS")?.try_into()?,
             histograms: take(&mut ebpf, "HISTOGRAMS")?.try_into()?,
             records: take(&mut ebpf, "RECORDS")?.try_into()?,
+            #[cfg(feature = "debug-probes")]
+            log: super::log::init(&mut ebpf)?,
             ebpf,
         })
     }
