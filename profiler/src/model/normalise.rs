@@ -91,7 +91,6 @@ impl Piece {
 fn pieces_of(tokens: &[TokenWithSpan]) -> (Vec<Piece>, bool) {
     let mut pieces: Vec<Piece> = Vec::with_capacity(tokens.len());
     let mut space_before = false;
-    let mut after_number = false;
     for TokenWithSpan { token, .. } in tokens {
         let (kind, text) = match token {
             Token::EOF => break,
@@ -114,19 +113,10 @@ fn pieces_of(tokens: &[TokenWithSpan]) -> (Vec<Piece>, bool) {
             _ if is_string(token) => (Kind::Literal, "?".to_owned()),
             _ => (Kind::Other, token.to_string()),
         };
-        // `0b101`, `1_000` or `12abc` may reach us as a number and what sticks to it: one literal.
-        let is_number = matches!(token, Token::Number(..));
-        let sticks = !space_before && after_number;
-        if sticks && (is_number || kind == Kind::Word) {
-            continue;
-        }
-        after_number = is_number;
         match kind {
             Kind::Literal => {
-                if is_number {
+                if matches!(token, Token::Number(..)) {
                     drop_sign(&mut pieces, &mut space_before);
-                } else {
-                    drop_prefix(&mut pieces, &mut space_before);
                 }
                 push_literal(&mut pieces, space_before);
             }
@@ -219,19 +209,6 @@ fn is_operand(piece: &Piece) -> bool {
         Kind::Literal | Kind::Placeholder => true,
         Kind::Word => !BEFORE_A_VALUE.iter().any(|word| piece.is_word(word)),
         Kind::Other => piece.text == ")" || piece.text == "]",
-    }
-}
-
-/// `b'101'` may reach us as a word and a string.
-fn drop_prefix(pieces: &mut Vec<Piece>, space_before: &mut bool) {
-    if *space_before {
-        return;
-    }
-    if let Some(prefix) = pieces.last()
-        && ["b", "e", "n", "x"].iter().any(|letter| prefix.is_word(letter))
-    {
-        *space_before = prefix.space_before;
-        pieces.pop();
     }
 }
 
