@@ -1,0 +1,147 @@
+//! Reading the profile (`pgstall.profile/1`) as a test wants to ask it.
+//!
+//! A missing key is an error that names it, never a zero: a test must not pass on a number that is not there.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, Result, bail};
+use serde_json::Value;
+
+/// A profile.
+#[derive(Clone, Debug)]
+pub struct Profile(Value);
+
+/// One line of a bucket's waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// Blocked time per transaction, ns.
+    pub mean_ns: u64,
+    /// How often it was waited for, over the window.
+    pub waits: u64,
+}
+
+impl Profile {
+    /// Parses the document.
+    pub fn parse(text: &str) -> Result<Profile> {
+        let document = serde_json::from_str(text).with_context(|| format!("not JSON: {text:.300}"))?;
+        Ok(Profile(document))
+    }
+
+    /// The value at a JSON pointer.
+    pub fn at(&self, pointer: &str) -> Result<&Value> {
+        self.0.pointer(pointer).with_context(|| format!("the profile has no {pointer}"))
+    }
+
+    /// The unsigned number at a JSON pointer.
+    pub fn number(&self, pointer: &str) -> Result<u64> {
+        let value = self.at(pointer)?;
+        value.as_u64().with_context(|| format!("{pointer} is {value}, not an unsigned number"))
+    }
+
+    fn list(&self, pointer: &str) -> Result<&Vec<Value>> {
+        self.at(pointer)?.as_array().with_context(|| format!("{pointer} is not a list"))
+    }
+
+    /// Transactions counted.
+    pub fn transactions(&self) -> Result<u64> {
+        self.number("/transactions/count")
+    }
+
+    /// Requests from idle to idle.
+    pub fn units(&self) -> Result<u64> {
+        self.number("/transactions/units")
+    }
+
+    /// Connections whose start-up was seen.
+    pub fn connections(&self) -> Result<u64> {
+        self.number("/capture/connections/count")
+    }
+
+    /// Mean latency, ns.
+    pub fn mean_ns(&self) -> Result<u64> {
+        self.number("/transactions/latency_ns/mean")
+    }
+
+    /// Mean time per transaction by bucket, ns.
+    pub fn buckets(&self) -> Result<BTreeMap<String, u64>> {
+        let mut buckets = BTreeMap::new();
+        for line in self.list("/transactions/buckets")? {
+            let name = line["bucket"].as_str().context("a bucket without a name")?;
+            let mean = line["mean_ns"].as_u64().with_context(|| format!("{name} has no mean_ns"))?;
+            buckets.insert(name.to_owned(), mean);
+        }
+        Ok(buckets)
+    }
+
+    /// Mean time per transaction in one bucket, ns; a bucket that is not listed is an error.
+    pub fn bucket_ns(&self, name: &str) -> Result<u64> {
+        self.buckets()?.get(name).copied().with_context(|| format!("no bucket {name}"))
+    }
+
+    /// One wait event of a bucket, or `None` if it was not waited for.
+    pub fn event(&self, bucket: &str, class: &str, event: &str) -> Result<Option<Event>> {
+        for line in self.list("/transactions/buckets")? {
+            if line["bucket"] != bucket {
+                continue;
+            }
+            let events = line["events"].as_array().context("a bucket without events")?;
+            for found in events {
+                // Names changed their case at PostgreSQL 17.
+                let named = |key: &str, wanted: &str| {
+                    found[key].as_str().is_some_and(|name| name.eq_ignore_ascii_case(wanted))
+                };
+                if named("class", class) && named("event", event) {
+                    return Ok(Some(Event {
+                        mean_ns: found["mean_ns"].as_u64().context("an event without mean_ns")?,
+                        waits: found["waits"].as_u64().context("an event without waits")?,
+                    }));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Total blocked time of a wait event, ns; 0 if it was not waited for. The mean is rounded to 1 ns, so the total
+    /// is good to half a nanosecond per transaction.
+    pub fn event_total_ns(&self, bucket: &str, class: &str, event: &str) -> Result<u64> {
+        let mean = self.event(bucket, class, event)?.map_or(0, |event| event.mean_ns);
+        Ok(mean * self.transactions()?)
+    }
+
+    /// Everything counted as lost, by name, without the zeros.
+    pub fn losses(&self) -> Result<BTreeMap<String, u64>> {
+        let losses = self.at("/capture/losses")?.as_object().context("losses is not an object")?;
+        let numbers = losses.iter().map(|(name, value)| {
+            let number = value.as_u64().with_context(|| format!("loss {name} is {value}"))?;
+            Ok((name.clone(), number))
+        });
+        let all: BTreeMap<String, u64> = numbers.collect::<Result<_>>()?;
+        Ok(all.into_iter().filter(|(_, number)| *number != 0).collect())
+    }
+
+    /// Whether the window was cut short.
+    pub fn is_partial(&self) -> Result<bool> {
+        self.at("/window/partial")?.as_bool().context("window.partial is no truth value")
+    }
+
+    /// Time of one process in a bucket over the window, ns (`--per-backend`).
+    pub fn process_ns(&self, pid: u32, bucket: &str) -> Result<u64> {
+        for kind in self.list("/processes")? {
+            // Types are listed always, their processes on demand.
+            let processes = kind["pids"].as_array().map(Vec::as_slice).unwrap_or_default();
+            let own = processes.iter().find(|process| process["pid"].as_u64() == Some(pid.into()));
+            let Some(own) = own else { continue };
+            let buckets = own["buckets"].as_array().context("a process without buckets")?;
+            let line = buckets.iter().find(|line| line["bucket"] == bucket);
+            let Some(line) = line else { return Ok(0) };
+            let time = line["time_ns"].as_u64();
+            return time.with_context(|| format!("{bucket} of {pid} has no time_ns"));
+        }
+        bail!("process {pid} is not in the profile: was it asked for with --per-backend?")
+    }
+
+    /// The statements, as they are listed.
+    pub fn statements(&self) -> Result<&Vec<Value>> {
+        self.list("/statements")
+    }
+}

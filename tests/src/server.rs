@@ -1,0 +1,228 @@
+//! A throw-away PostgreSQL server: made by `initdb`, reached over its own socket and loopback port, gone when dropped.
+
+use std::{
+    ffi::OsStr,
+    fs::File,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result};
+use rustix::process::Signal;
+
+use crate::{
+    builds::Build,
+    cgroup::{Group, Limit},
+    client::Client,
+    environment::{Account, Scratch, account, free_port},
+    poll,
+    process::{Owned, run},
+    procfs,
+};
+
+/// How long a server may take to come up or go down.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Defaults of every server: no durability (the data is thrown away), no background work that would add transactions.
+const SETTINGS: &[(&str, &str)] = &[
+    ("fsync", "off"),
+    ("autovacuum", "off"),
+    ("checkpoint_timeout", "1h"),
+    ("max_wal_size", "4GB"),
+    ("listen_addresses", "127.0.0.1"),
+];
+
+/// What a server is to be like.
+#[derive(Debug)]
+pub struct Plan<'build> {
+    build: &'build Build,
+    settings: Vec<(String, String)>,
+    limit: Option<Limit>,
+    initdb: Vec<String>,
+}
+
+impl<'build> Plan<'build> {
+    /// A server of that build with the default settings.
+    pub fn new(build: &'build Build) -> Plan<'build> {
+        let settings = SETTINGS.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+        Plan { build, settings, limit: None, initdb: Vec::new() }
+    }
+
+    /// Adds a setting; a later one of the same name wins.
+    #[must_use]
+    pub fn setting(mut self, name: &str, value: &str) -> Plan<'build> {
+        self.settings.push((name.into(), value.into()));
+        self
+    }
+
+    /// Puts the server into a control group.
+    #[must_use]
+    pub fn limit(mut self, limit: Limit) -> Plan<'build> {
+        self.limit = Some(limit);
+        self
+    }
+
+    /// Adds an argument of `initdb`.
+    #[must_use]
+    pub fn initdb(mut self, argument: &str) -> Plan<'build> {
+        self.initdb.push(argument.into());
+        self
+    }
+
+    /// Makes the cluster, starts the server and waits until it answers.
+    pub fn start(self) -> Result<Server> {
+        let scratch = Scratch::new("server")?;
+        let data = scratch.path().join("data");
+        run(as_postgres(&self.build.program("initdb"))?
+            .arg("-D")
+            .arg(&data)
+            .args(["--no-sync", "-A", "trust", "-U", "postgres"])
+            .args(&self.initdb))
+        .with_context(|| format!("initdb of {}", self.build.label))?;
+
+        let port = free_port()?;
+        let group = self.limit.map(Group::new).transpose()?;
+        let mut server = as_postgres(&self.build.program("postgres"))?;
+        server.arg("-D").arg(&data).arg("-p").arg(port.to_string()).arg("-k").arg(scratch.path());
+        for (name, value) in &self.settings {
+            server.arg("-c").arg(format!("{name}={value}"));
+        }
+        let mut command = match &group {
+            Some(group) => join_then_run(group, &server),
+            None => server,
+        };
+        let log = scratch.path().join("server.log");
+        let file = File::create(&log).with_context(|| log.display().to_string())?;
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(file);
+
+        let mut server =
+            Server { postmaster: Owned::spawn(&mut command)?, _group: group, data, port, scratch };
+        server
+            .wait_until_ready()
+            .with_context(|| std::fs::read_to_string(&log).unwrap_or_default())
+            .with_context(|| format!("start of {}", self.build.label))?;
+        Ok(server)
+    }
+}
+
+/// A running server.
+#[derive(Debug)]
+pub struct Server {
+    // Dropped in this order: the processes, the group they were in, their files.
+    postmaster: Owned,
+    _group: Option<Group>,
+    data: PathBuf,
+    port: u16,
+    scratch: Scratch,
+}
+
+impl Server {
+    /// A server of the installed build with the default settings.
+    pub fn installed() -> Result<Server> {
+        Plan::new(&Build::installed()?).start()
+    }
+
+    fn wait_until_ready(&mut self) -> Result<()> {
+        poll::until("the server's first answer", PATIENCE, || {
+            if let Some(status) = self.postmaster.ended()? {
+                anyhow::bail!("the postmaster ended: {status}");
+            }
+            Ok(self.connect().ok())
+        })?;
+        Ok(())
+    }
+
+    /// The postmaster's process id.
+    pub fn pid(&self) -> u32 {
+        self.postmaster.pid()
+    }
+
+    /// The TCP port, also the number in the socket's name.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The data directory.
+    pub fn data(&self) -> &Path {
+        &self.data
+    }
+
+    /// The directory of the socket; scratch space of the test as well.
+    pub fn directory(&self) -> &Path {
+        self.scratch.path()
+    }
+
+    /// A new connection over the socket, as superuser to database `postgres`.
+    pub fn connect(&self) -> Result<Client> {
+        let socket = self.directory().join(format!(".s.PGSQL.{}", self.port));
+        Client::connect(&socket, "postgres", "postgres")
+    }
+
+    /// The postmaster's children that are not client backends.
+    pub fn background_pids(&self) -> Result<Vec<u32>> {
+        let mut client = self.connect()?;
+        // PostgreSQL 14's statistics collector is not in the view, so ask for the clients and take the rest. A client
+        // that leaves is in neither or in both; it is gone from the list of children soon.
+        let mut children = procfs::children(self.pid())?;
+        let rows = client.query("select pid from pg_stat_activity where backend_type = 'client backend'")?;
+        let clients: Vec<u32> = rows.iter().filter_map(|row| row[0].as_ref()?.parse().ok()).collect();
+        children.retain(|pid| !clients.contains(pid));
+        Ok(children)
+    }
+
+    /// Environment of a client program that is to reach this server.
+    pub fn reach<'command>(&self, command: &'command mut Command) -> &'command mut Command {
+        command
+            .env("PGHOST", self.directory())
+            .env("PGPORT", self.port.to_string())
+            .env("PGUSER", "postgres")
+            .env("PGDATABASE", "postgres")
+    }
+
+    /// Runs `psql` with the arguments and returns what it printed.
+    pub fn psql<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Result<String> {
+        let mut command = Command::new(Build::installed()?.program("psql"));
+        run(self.reach(&mut command).args(["-XAtq", "-v", "ON_ERROR_STOP=1"]).args(arguments))
+    }
+
+    /// Stops the server the fast way and waits for its end.
+    pub fn stop(&mut self) -> Result<()> {
+        self.postmaster.signal(Signal::INT)?;
+        self.postmaster.wait(PATIENCE)?;
+        Ok(())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Immediate: nobody needs the data, and with the postmaster all its children go.
+        drop(self.postmaster.signal(Signal::QUIT));
+        drop(self.postmaster.wait(PATIENCE));
+    }
+}
+
+/// A command that runs the program as the account `postgres` and dies with the test.
+pub fn as_postgres(program: &Path) -> Result<Command> {
+    let Account { uid, gid } = account("postgres")?;
+    let mut command = Command::new("setpriv");
+    command
+        .arg(format!("--reuid={uid}"))
+        .arg(format!("--regid={gid}"))
+        .args(["--clear-groups", "--pdeathsig", "QUIT", "--"])
+        .arg(program)
+        .current_dir("/");
+    Ok(command)
+}
+
+/// A command that enters the group before it becomes the other command.
+fn join_then_run(group: &Group, command: &Command) -> Command {
+    let mut joined = Command::new("sh");
+    joined
+        .args(["-c", "echo $$ >\"$0\" && exec \"$@\""])
+        .arg(group.processes())
+        .arg(command.get_program())
+        .args(command.get_args())
+        .current_dir("/");
+    joined
+}

@@ -1,0 +1,83 @@
+//! CPU and run-queue time of each backend are what the kernel's own scheduler account says.
+//!
+//! `/proc/PID/schedstat` is read while the backends sleep, just after attaching and again before detaching; a sleeping
+//! backend adds to neither side, so the two accounts cover the same load however long attaching and detaching take.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use pgstall_tests::{
+    attach::Attach, checks::close, gate, load::Load, pgbench, procfs::SchedStat, server::Server,
+};
+
+/// Allowed difference.
+const SHARE: f64 = 0.02;
+
+/// Totals below this are compared with this much slack instead, ns: a fiftieth of little is less than one switch.
+const SLACK_NS: u64 = 2_000_000;
+
+fn select(random: u64) -> Vec<String> {
+    let account = random % 100_000 + 1;
+    vec![format!("select abalance from pgbench_accounts where aid = {account}")]
+}
+
+fn update(random: u64) -> Vec<String> {
+    let account = random % 100_000 + 1;
+    vec![
+        "begin".into(),
+        format!("update pgbench_accounts set abalance = abalance + 1 where aid = {account}"),
+        "end".into(),
+    ]
+}
+
+fn check(connections: usize, script: fn(u64) -> Vec<String>) -> Result<()> {
+    if !gate::root() {
+        return Ok(());
+    }
+    let server = Server::installed()?;
+    pgbench::initialise(&server, 1)?;
+    let mut load = Load::connect(&server, connections, script)?;
+    let pids = load.pids();
+    let read = || pids.iter().map(|pid| SchedStat::of(*pid)).collect::<Result<Vec<_>>>();
+
+    let attach = Attach::start_without_records(&server, &["--per-backend"])?;
+    let before = read()?;
+    load.run(Duration::from_secs(8), script)?;
+    let after = read()?;
+    let (profile, _) = attach.stop()?;
+
+    for ((pid, before), after) in pids.iter().zip(before).zip(after) {
+        let kernel = after.since(before);
+        let cpu = profile.process_ns(*pid, "cpu")?;
+        let run_queue = profile.process_ns(*pid, "run_queue")?;
+        gate::note(&format!(
+            "{connections} clients, pid {pid}: cpu {:.2} ms ({:+.2} %), run queue {:.2} ms ({:+.2} %)",
+            cpu as f64 / 1e6,
+            percent(cpu, kernel.cpu_ns),
+            run_queue as f64 / 1e6,
+            percent(run_queue, kernel.run_queue_ns),
+        ));
+        close(&format!("CPU of {pid}"), cpu, kernel.cpu_ns, SHARE, SLACK_NS)?;
+        close(&format!("run queue of {pid}"), run_queue, kernel.run_queue_ns, SHARE, SLACK_NS)?;
+    }
+    Ok(())
+}
+
+fn percent(value: u64, wanted: u64) -> f64 {
+    100.0 * (value as f64 - wanted as f64) / wanted as f64
+}
+
+#[test]
+fn one_backend_alone() -> Result<()> {
+    check(1, select)
+}
+
+#[test]
+fn more_backends_than_cpus() -> Result<()> {
+    check(8, select)
+}
+
+#[test]
+fn backends_that_write() -> Result<()> {
+    check(8, update)
+}
