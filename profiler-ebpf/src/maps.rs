@@ -31,9 +31,9 @@ pub static BACKENDS: Array<Backend> = Array::with_max_entries(2, BPF_F_MMAPABLE)
 #[map]
 pub static FREE_SLOTS: Queue<u32> = Queue::with_max_entries(1, 0);
 
-/// Bucket of each wait event, by dense index.
+/// Bucket of each wait event, by dense index: one value, so that one system call fills it.
 #[map]
-pub static BUCKET_OF_EVENT: Array<u32> = Array::with_max_entries(EVENT_SLOTS as u32, 0);
+pub static BUCKET_OF_EVENT: Array<[u32; EVENT_SLOTS]> = Array::with_max_entries(1, 0);
 
 /// Values userspace changes while running.
 #[map]

@@ -4,7 +4,7 @@ use aya_ebpf::{helpers::bpf_ktime_get_ns, macros::btf_tracepoint, programs::BtfT
 use profiler_common::{
     backend::{Backend, IDLE_OR_FIRST, IN_UNIT, STARTING, UNSEEN},
     bucket::Bucket,
-    event::{self, PREEMPTED, UNNAMED},
+    event::{self, EVENT_SLOTS, PREEMPTED, UNNAMED},
     ledger::LossCounter,
     loss::Loss,
 };
@@ -61,8 +61,8 @@ fn switch_out(backend: &mut Backend, task: Task, now_ns: u64, runnable: bool) {
         }
     };
     let idle = event == CLIENT_READ.load() && sleeps_idle(backend);
-    let bucket = match BUCKET_OF_EVENT.get(event) {
-        Some(bucket) => *bucket,
+    let bucket = match BUCKET_OF_EVENT.get(0) {
+        Some(buckets) => buckets[event as usize & (EVENT_SLOTS - 1)],
         None => Bucket::Unattributed as u32,
     };
     backend.switch_out(event, bucket, idle, run_delay_ns);
