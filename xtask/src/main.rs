@@ -4,6 +4,7 @@
 mod cluster;
 mod command;
 mod demo;
+mod dist;
 mod interrupt;
 mod lint;
 mod load;
@@ -38,6 +39,8 @@ enum Task {
     Test(test::Options),
     /// Measure what attaching costs: paired pgbench runs with and without, and a null pair
     Overhead(overhead::Options),
+    /// Build the statically linked binary to copy to a database host
+    Dist,
     /// Check formatting, clippy on host and eBPF crates, documentation, and the rules of the tree
     Lint,
     /// Generate the tables of wait event names from their data file
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         Task::Demo(options) => demo::run(&options),
         Task::Test(options) => test::run(&options),
         Task::Overhead(options) => overhead::run(&options),
+        Task::Dist => dist::run(),
         Task::Lint => lint::run(),
         Task::WaitEvents { check } => wait_events::run(check),
     };
