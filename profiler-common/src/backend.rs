@@ -14,7 +14,7 @@ use crate::{
 
 /// [`Backend::phase`]: the slot is free.
 pub const FREE: u32 = 0;
-/// Attached in the middle: what it does now began unseen and is not counted.
+/// Attached in the middle, or the edge that began it is lost: what it does now began unseen and is not counted.
 pub const UNSEEN: u32 = 1;
 /// Forked, not yet ready for its first query.
 pub const STARTING: u32 = 2;
@@ -108,7 +108,7 @@ impl Backend {
     }
 
     /// Charges everything up to `now`, at which the backend is running in its own context. A request that ended an
-    /// idle sleep opens a new unit at the instant of its wake-up.
+    /// idle sleep opens a new unit at the instant of its wake-up; where that instant is lost, the unit is not counted.
     #[inline(always)]
     pub fn advance(
         &mut self,
@@ -126,6 +126,10 @@ impl Backend {
                 self.open_statement();
             }
             self.ledger.close_queue(losses);
+        } else if self.idle_sleep != 0 {
+            // When the idle sleep ended is lost, and with it where the unit begins.
+            self.idle_sleep = 0;
+            self.phase = UNSEEN;
         }
         self.ledger.run_to(now_ns, losses);
     }

@@ -9,6 +9,9 @@
 //! missing, each a task that left the CPU twice). The kernel's own `sched_info.last_arrival` still holds the instant,
 //! in the scheduler's clock; the distance between that clock and ours is known from the gaps that were seen whole.
 //!
+//! One lost edge is always noticed, and counted. Two in a row look like none: the stretch between them goes where what
+//! surrounds it goes.
+//!
 //! Invariant: after every call, Σ buckets charged since [`Ledger::clear`] = `charged_to_ns` − the instant of the
 //! clear. It holds by construction: every function that moves `charged_to_ns` charges exactly the distance.
 
@@ -172,7 +175,7 @@ impl Ledger {
                 self.state = RESUMED;
             }
             UNKNOWN => {
-                self.charged_to_ns = now_ns;
+                self.charge_to(Bucket::Unattributed as u32, now_ns, losses);
                 self.state = RUNNING;
             }
             // It never left: the switch-out was lost, and with it the reason.
@@ -223,12 +226,12 @@ impl Ledger {
     /// Charges the run-queue part of the gap, from the wake-up to the switch-in.
     #[inline(always)]
     pub fn close_queue(&mut self, losses: &mut impl LossCounter) {
-        let (from_ns, to_ns) = (self.charged_to_ns, self.resumed_ns);
-        self.charge_to(Bucket::RunQueue as u32, to_ns, losses);
+        let resumed_ns = self.resumed_ns;
+        let queued_ns = self.charge_to(Bucket::RunQueue as u32, resumed_ns, losses);
         if self.event != PREEMPTED && self.n_events != 0 {
             let entry = &mut self.events[self.last_entry as usize & (EVENT_ENTRIES - 1)];
             if entry.event == self.event {
-                entry.run_queue_ns += to_ns - from_ns;
+                entry.run_queue_ns += queued_ns;
             }
         }
         self.state = RUNNING;
@@ -238,9 +241,12 @@ impl Ledger {
     #[inline(always)]
     pub fn run_to(&mut self, now_ns: u64, losses: &mut impl LossCounter) {
         match self.state {
-            RUNNING => self.charge_to(Bucket::Cpu as u32, now_ns, losses),
+            RUNNING => {
+                self.charge_to(Bucket::Cpu as u32, now_ns, losses);
+            }
+            // Taken up in the middle of something: no loss, but nothing is known of the stretch.
             UNKNOWN => {
-                self.charged_to_ns = now_ns;
+                self.charge_to(Bucket::Unattributed as u32, now_ns, losses);
                 self.state = RUNNING;
             }
             _ => {
@@ -251,16 +257,18 @@ impl Ledger {
         }
     }
 
+    /// Charges the time up to an instant, and says how much that was, ns.
     #[inline(always)]
-    fn charge_to(&mut self, bucket: u32, to_ns: u64, losses: &mut impl LossCounter) {
+    fn charge_to(&mut self, bucket: u32, to_ns: u64, losses: &mut impl LossCounter) -> u64 {
         if to_ns < self.charged_to_ns {
             losses.count(Loss::ClockDisorder);
-            return;
+            return 0;
         }
         let ns = to_ns - self.charged_to_ns;
         self.buckets[bucket as usize & (BUCKET_SLOTS - 1)] += ns;
         self.life[bucket as usize & (BUCKET_SLOTS - 1)] += ns;
         self.charged_to_ns = to_ns;
+        ns
     }
 
     #[inline(always)]
