@@ -9,7 +9,7 @@
 
 use crate::{
     bucket::{BUCKET_SLOTS, IDLE},
-    ledger::{Ledger, LossCounter, SchedInfo},
+    ledger::{Ledger, LossCounter, SchedInfo, SchedulerClock},
 };
 
 /// [`Backend::phase`]: the slot is free.
@@ -114,10 +114,11 @@ impl Backend {
         &mut self,
         now_ns: u64,
         sched_info: SchedInfo,
+        clock: &mut SchedulerClock,
         client_read: u32,
         losses: &mut impl LossCounter,
     ) {
-        if self.ledger.has_gap(now_ns, sched_info, losses) {
+        if self.ledger.has_gap(now_ns, sched_info, clock, losses) {
             self.ledger.close_gap(sched_info.run_delay_ns, losses);
             if self.idle_sleep != 0 {
                 self.idle_sleep = 0;

@@ -53,6 +53,18 @@ pub struct SchedInfo {
     pub last_arrival_ns: u64,
 }
 
+/// Where the scheduler's clock of one CPU lies on ours. Kept per CPU, for all followed tasks together: any gap seen whole
+/// renews it, and a task's last arrival was on the CPU it runs on.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SchedulerClock {
+    /// Our clock minus the scheduler's, ns, wrapping.
+    pub distance_ns: u64,
+    /// When that was seen, ns of our clock; 0 = never.
+    pub seen_ns: u64,
+}
+crate::shared!(SchedulerClock, 16);
+
 /// One task's time line.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
@@ -61,8 +73,6 @@ pub struct Ledger {
     pub charged_to_ns: u64,
     resumed_ns: u64,
     run_delay_ns: u64,
-    /// Our clock minus the scheduler's at the last switch-in seen, ns, wrapping.
-    clock_distance_ns: u64,
     state: u32,
     /// Dense index of the event of the current or last gap, or [`PREEMPTED`].
     pub event: u32,
@@ -71,8 +81,7 @@ pub struct Ledger {
     pub n_events: u32,
     /// Index of the entry of the last gap; its run-queue time is added when the gap is split.
     last_entry: u32,
-    /// 1 once `clock_distance_ns` is known.
-    clock_distance_known: u32,
+    reserved: u32,
     /// Time by bucket since the last clear, ns.
     pub buckets: [u64; BUCKET_SLOTS],
     /// Time by bucket over the task's life, ns.
@@ -80,7 +89,7 @@ pub struct Ledger {
     /// Waits by event since the last clear.
     pub events: [EventCharge; EVENT_ENTRIES],
 }
-crate::shared!(Ledger, 56 + 16 * BUCKET_SLOTS + 24 * EVENT_ENTRIES);
+crate::shared!(Ledger, 48 + 16 * BUCKET_SLOTS + 24 * EVENT_ENTRIES);
 
 /// Where the ledger reports what it could not do: a counter per kind of loss.
 pub trait LossCounter {
@@ -94,7 +103,6 @@ impl Ledger {
     pub fn begin_unknown(&mut self, now_ns: u64) {
         self.charged_to_ns = now_ns;
         self.state = UNKNOWN;
-        self.clock_distance_known = 0;
         self.forget();
     }
 
@@ -106,7 +114,6 @@ impl Ledger {
         self.state = OFF;
         self.event = PREEMPTED;
         self.bucket = Bucket::RunQueue as u32;
-        self.clock_distance_known = 0;
         self.forget();
     }
 
@@ -127,17 +134,23 @@ impl Ledger {
     /// Whether the task, now running in its own context, is back from a gap that is not split yet. Finds the end of
     /// a gap whose switch-in was not seen.
     #[inline(always)]
-    pub fn has_gap(&mut self, now_ns: u64, sched_info: SchedInfo, losses: &mut impl LossCounter) -> bool {
+    pub fn has_gap(
+        &mut self,
+        now_ns: u64,
+        sched_info: SchedInfo,
+        clock: &mut SchedulerClock,
+        losses: &mut impl LossCounter,
+    ) -> bool {
         if self.state == RESUMED {
-            self.clock_distance_ns = self.resumed_ns.wrapping_sub(sched_info.last_arrival_ns);
-            self.clock_distance_known = 1;
+            clock.distance_ns = self.resumed_ns.wrapping_sub(sched_info.last_arrival_ns);
+            clock.seen_ns = now_ns;
             return true;
         }
-        if self.state != OFF || self.clock_distance_known == 0 {
+        if self.state != OFF || clock.seen_ns == 0 {
             return false;
         }
         losses.count(Loss::SwitchInUnseen);
-        let resumed_ns = sched_info.last_arrival_ns.wrapping_add(self.clock_distance_ns);
+        let resumed_ns = sched_info.last_arrival_ns.wrapping_add(clock.distance_ns);
         // The two clocks are read some hundred nanoseconds apart.
         self.resumed_ns = if resumed_ns < self.charged_to_ns {
             self.charged_to_ns

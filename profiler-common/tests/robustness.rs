@@ -7,7 +7,7 @@ use profiler_common::{
     backend::{Backend, STARTING, UNSEEN},
     bucket::{BUCKET_SLOTS, Bucket},
     event::PREEMPTED,
-    ledger::{EVENT_ENTRIES, Ledger, SchedInfo},
+    ledger::{EVENT_ENTRIES, Ledger, SchedInfo, SchedulerClock},
     loss::Loss,
 };
 use proptest::{collection::vec, prelude::*};
@@ -62,7 +62,13 @@ fn call() -> impl Strategy<Value = Call> {
     ]
 }
 
-fn perform(backend: &mut Backend, begin: &mut Begin, call: Call, losses: &mut Losses) {
+fn perform(
+    backend: &mut Backend,
+    begin: &mut Begin,
+    call: Call,
+    clock: &mut SchedulerClock,
+    losses: &mut Losses,
+) {
     match call {
         Call::Forked(now_ns) => {
             backend.begin_forked(1, now_ns);
@@ -78,7 +84,7 @@ fn perform(backend: &mut Backend, begin: &mut Begin, call: Call, losses: &mut Lo
         Call::SwitchIn(now_ns) => backend.ledger.switch_in(now_ns, losses),
         Call::Advance { now_ns, run_delay_ns, last_arrival_ns } => {
             let sched_info = SchedInfo { run_delay_ns, last_arrival_ns };
-            backend.advance(now_ns, sched_info, CLIENT_READ, losses);
+            backend.advance(now_ns, sched_info, clock, CLIENT_READ, losses);
         }
         Call::SwitchOut { event, bucket, idle, run_delay_ns } => {
             backend.switch_out(event, bucket, idle, run_delay_ns);
@@ -197,9 +203,9 @@ proptest! {
     #[test]
     fn the_sums_hold_after_any_call(calls in vec(call(), 1..80)) {
         let (mut backend, mut begin) = (Backend::default(), Begin { at_ns: 0 });
-        let mut losses = Losses::default();
+        let (mut clock, mut losses) = (SchedulerClock::default(), Losses::default());
         for call in calls {
-            perform(&mut backend, &mut begin, call, &mut losses);
+            perform(&mut backend, &mut begin, call, &mut clock, &mut losses);
             invariants::check(&backend, begin);
         }
     }
@@ -213,12 +219,13 @@ proptest! {
         let (mut used, mut fresh) = (Backend::default(), Backend::default());
         let mut ignored = Begin { at_ns: 0 };
         for call in before {
-            perform(&mut used, &mut ignored, call, &mut Losses::default());
+            perform(&mut used, &mut ignored, call, &mut SchedulerClock::default(), &mut Losses::default());
         }
         let (mut of_used, mut of_fresh) = (Losses::default(), Losses::default());
+        let (mut clock, mut same) = (SchedulerClock::default(), SchedulerClock::default());
         for call in std::iter::once(begin).chain(calls) {
-            perform(&mut used, &mut ignored, call, &mut of_used);
-            perform(&mut fresh, &mut ignored, call, &mut of_fresh);
+            perform(&mut used, &mut ignored, call, &mut clock, &mut of_used);
+            perform(&mut fresh, &mut ignored, call, &mut same, &mut of_fresh);
             prop_assert_eq!(shown(&used), shown(&fresh));
             prop_assert_eq!(&of_used, &of_fresh);
         }
@@ -227,13 +234,13 @@ proptest! {
     #[test]
     fn the_ledgers_sums_hold_after_any_of_its_parts(parts in vec(part(), 1..80)) {
         let (mut ledger, mut cleared_ns) = (Ledger::default(), 0);
-        let mut losses = Losses::default();
+        let (mut clock, mut losses) = (SchedulerClock::default(), Losses::default());
         for part in parts {
             match part {
                 Part::SwitchIn(now_ns) => ledger.switch_in(now_ns, &mut losses),
                 Part::HasGap(now_ns, last_arrival_ns) => {
                     let sched_info = SchedInfo { run_delay_ns: 0, last_arrival_ns };
-                    ledger.has_gap(now_ns, sched_info, &mut losses);
+                    ledger.has_gap(now_ns, sched_info, &mut clock, &mut losses);
                 }
                 Part::CloseGap(run_delay_ns) => ledger.close_gap(run_delay_ns, &mut losses),
                 Part::CloseQueue => ledger.close_queue(&mut losses),
@@ -255,7 +262,7 @@ proptest! {
         let mut backend = Backend::default();
         backend.begin_forked(1, now_ns);
         let mut watch = Watch { charged: now_ns, ..Watch::default() };
-        let mut losses = Losses::default();
+        let (mut clock, mut losses) = (SchedulerClock::default(), Losses::default());
         let mut counted = 0;
         for edge in edges {
             let (Edge::In { step } | Edge::Out { step, .. } | Edge::Send { step, .. }) = edge;
@@ -268,7 +275,7 @@ proptest! {
             };
             run_delay_ns = run_delay_ns.saturating_add_signed(queued);
             let sched_info = SchedInfo { run_delay_ns, last_arrival_ns };
-            backend.advance(now_ns, sched_info, CLIENT_READ, &mut losses);
+            backend.advance(now_ns, sched_info, &mut clock, CLIENT_READ, &mut losses);
             watch.advance(now_ns, run_delay_ns);
             let so_far = losses.edges();
             prop_assert_eq!(so_far > counted, std::mem::take(&mut watch.departed), "{:?}: {:?}", edge, losses);
@@ -304,16 +311,17 @@ fn more_events_than_the_table_holds_are_counted_and_their_time_stays_in_the_buck
 #[test]
 fn clocks_read_some_nanoseconds_apart_move_nanoseconds_and_lose_none() {
     let (mut backend, mut losses) = (Backend::default(), Losses::default());
+    let mut clock = SchedulerClock::default();
     backend.begin_forked(1, 1_000);
     backend.ledger.switch_in(1_400, &mut losses);
     // The scheduler's clock stands 600 ahead of ours, and is read 20 ns earlier.
     let first = SchedInfo { run_delay_ns: 395, last_arrival_ns: 1_980 };
-    backend.advance(1_500, first, CLIENT_READ, &mut losses);
+    backend.advance(1_500, first, &mut clock, CLIENT_READ, &mut losses);
     backend.switch_out(7, Bucket::Lock as u32, false, 395);
     // Woken at once and queued all the time: 100 ns by our clock, 103 by the scheduler's.
     backend.ledger.switch_in(1_600, &mut losses);
     let second = SchedInfo { run_delay_ns: 498, last_arrival_ns: 2_180 };
-    backend.advance(1_650, second, CLIENT_READ, &mut losses);
+    backend.advance(1_650, second, &mut clock, CLIENT_READ, &mut losses);
     let mut expected = [0; BUCKET_SLOTS];
     expected[Bucket::RunQueue as usize] = 500;
     expected[Bucket::Cpu as usize] = 150;
@@ -329,7 +337,7 @@ fn an_idle_sleep_whose_end_is_lost_leaves_the_unit_after_it_uncounted() {
     backend.begin_asleep(CLIENT_READ, Bucket::Client as u32, 0, Some(41));
     assert!(backend.sleeps_idle());
     // No switch-in was seen, and no distance between the clocks is known.
-    backend.advance(9_000, SchedInfo::default(), CLIENT_READ, &mut losses);
+    backend.advance(9_000, SchedInfo::default(), &mut SchedulerClock::default(), CLIENT_READ, &mut losses);
     assert_eq!((backend.phase, backend.is_in_unit()), (UNSEEN, false));
     assert_eq!(losses.of(Loss::EdgeMissing), 1);
     backend.close(42);

@@ -7,10 +7,8 @@ use aya_ebpf::{helpers::bpf_ktime_get_ns, macros::btf_tracepoint, programs::BtfT
 use profiler_common::backend::{Backend, IDLE_OR_FIRST, IN_UNIT, NOT_A_CLIENT, STARTING, UNSEEN};
 
 use crate::{
-    config::{CLIENT_READ, SENDTO, STATE_IDLE, STATE_IDLE_IN_TRANSACTION, STATE_IDLE_IN_TRANSACTION_ABORTED},
-    count,
-    maps::{self, Losses},
-    server,
+    config::{SENDTO, STATE_IDLE, STATE_IDLE_IN_TRANSACTION, STATE_IDLE_IN_TRANSACTION_ABORTED},
+    count, maps, server,
     task::Task,
 };
 
@@ -62,7 +60,7 @@ fn sent(ctx: &BtfTracePointContext, backend: &mut Backend, task: Task) {
     }
     // SAFETY: the helper has no arguments.
     let now_ns = unsafe { bpf_ktime_get_ns() };
-    backend.advance(now_ns, task.sched_info(), CLIENT_READ.load(), &mut Losses);
+    maps::advance(backend, now_ns, task.sched_info());
     #[cfg(feature = "debug-probes")]
     aya_log_ebpf::info!(
         ctx,

@@ -45,7 +45,7 @@ pub fn sched_switch(ctx: BtfTracePointContext) -> i32 {
 fn switch_out(backend: &mut Backend, task: Task, now_ns: u64, runnable: bool) {
     let sched_info = task.sched_info();
     let run_delay_ns = sched_info.run_delay_ns;
-    backend.advance(now_ns, sched_info, CLIENT_READ.load(), &mut Losses);
+    maps::advance(backend, now_ns, sched_info);
     if runnable {
         if BORDERS_FROM_SCHEDULER.load() != 0 {
             close_answered(backend);

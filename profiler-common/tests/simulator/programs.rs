@@ -5,7 +5,7 @@ use profiler_common::{
     backend::{Backend, FREE, IDLE_OR_FIRST, IN_UNIT, STARTING, UNSEEN},
     bucket::{Bucket, IDLE},
     event::PREEMPTED,
-    ledger::{EventCharge, LossCounter, SchedInfo},
+    ledger::{EventCharge, LossCounter, SchedInfo, SchedulerClock},
     loss::{LOSSES, Loss},
 };
 
@@ -50,6 +50,8 @@ pub struct Server {
 pub struct Programs {
     /// The slot.
     pub backend: Backend,
+    /// The scheduler clock's distance, as the one CPU of the simulation knows it.
+    pub clock: SchedulerClock,
     /// Loss counters.
     pub losses: Losses,
     /// Counted units.
@@ -83,6 +85,7 @@ impl Programs {
         begin(&mut backend);
         Programs {
             backend,
+            clock: SchedulerClock::default(),
             losses: Losses::default(),
             units: Vec::new(),
             connection_ns: None,
@@ -102,7 +105,7 @@ impl Programs {
     }
 
     fn advance(&mut self, now_ns: u64, sched_info: SchedInfo) {
-        self.backend.advance(now_ns, sched_info, CLIENT_READ, &mut self.losses);
+        self.backend.advance(now_ns, sched_info, &mut self.clock, CLIENT_READ, &mut self.losses);
         self.check();
         assert_eq!(self.backend.ledger.buckets[IDLE as usize], 0, "idle time in a unit");
     }
