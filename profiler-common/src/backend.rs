@@ -9,12 +9,12 @@
 
 use crate::{
     bucket::{BUCKET_SLOTS, IDLE},
-    ledger::{Ledger, LossCounter, SchedInfo},
+    ledger::{Ledger, LossCounter, SchedInfo, SchedulerClock},
 };
 
 /// [`Backend::phase`]: the slot is free.
 pub const FREE: u32 = 0;
-/// Attached in the middle: what it does now began unseen and is not counted.
+/// Attached in the middle, or the edge that began it is lost: what it does now began unseen and is not counted.
 pub const UNSEEN: u32 = 1;
 /// Forked, not yet ready for its first query.
 pub const STARTING: u32 = 2;
@@ -108,16 +108,17 @@ impl Backend {
     }
 
     /// Charges everything up to `now`, at which the backend is running in its own context. A request that ended an
-    /// idle sleep opens a new unit at the instant of its wake-up.
+    /// idle sleep opens a new unit at the instant of its wake-up; where that instant is lost, the unit is not counted.
     #[inline(always)]
     pub fn advance(
         &mut self,
         now_ns: u64,
         sched_info: SchedInfo,
+        clock: &mut SchedulerClock,
         client_read: u32,
         losses: &mut impl LossCounter,
     ) {
-        if self.ledger.has_gap(now_ns, sched_info, losses) {
+        if self.ledger.has_gap(now_ns, sched_info, clock, losses) {
             self.ledger.close_gap(sched_info.run_delay_ns, losses);
             if self.idle_sleep != 0 {
                 self.idle_sleep = 0;
@@ -126,6 +127,10 @@ impl Backend {
                 self.open_statement();
             }
             self.ledger.close_queue(losses);
+        } else if self.idle_sleep != 0 {
+            // When the idle sleep ended is lost, and with it where the unit begins.
+            self.idle_sleep = 0;
+            self.phase = UNSEEN;
         }
         self.ledger.run_to(now_ns, losses);
     }

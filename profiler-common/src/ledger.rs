@@ -9,6 +9,9 @@
 //! missing, each a task that left the CPU twice). The kernel's own `sched_info.last_arrival` still holds the instant,
 //! in the scheduler's clock; the distance between that clock and ours is known from the gaps that were seen whole.
 //!
+//! One lost edge is always noticed, and counted. Two in a row look like none: the stretch between them goes where what
+//! surrounds it goes.
+//!
 //! Invariant: after every call, Σ buckets charged since [`Ledger::clear`] = `charged_to_ns` − the instant of the
 //! clear. It holds by construction: every function that moves `charged_to_ns` charges exactly the distance.
 
@@ -50,6 +53,18 @@ pub struct SchedInfo {
     pub last_arrival_ns: u64,
 }
 
+/// Where the scheduler's clock of one CPU lies on ours. Kept per CPU, for all followed tasks together: any gap seen whole
+/// renews it, and a task's last arrival was on the CPU it runs on.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SchedulerClock {
+    /// Our clock minus the scheduler's, ns, wrapping.
+    pub distance_ns: u64,
+    /// When that was seen, ns of our clock; 0 = never.
+    pub seen_ns: u64,
+}
+crate::shared!(SchedulerClock, 16);
+
 /// One task's time line.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
@@ -58,8 +73,6 @@ pub struct Ledger {
     pub charged_to_ns: u64,
     resumed_ns: u64,
     run_delay_ns: u64,
-    /// Our clock minus the scheduler's at the last switch-in seen, ns, wrapping.
-    clock_distance_ns: u64,
     state: u32,
     /// Dense index of the event of the current or last gap, or [`PREEMPTED`].
     pub event: u32,
@@ -68,8 +81,7 @@ pub struct Ledger {
     pub n_events: u32,
     /// Index of the entry of the last gap; its run-queue time is added when the gap is split.
     last_entry: u32,
-    /// 1 once `clock_distance_ns` is known.
-    clock_distance_known: u32,
+    reserved: u32,
     /// Time by bucket since the last clear, ns.
     pub buckets: [u64; BUCKET_SLOTS],
     /// Time by bucket over the task's life, ns.
@@ -77,7 +89,7 @@ pub struct Ledger {
     /// Waits by event since the last clear.
     pub events: [EventCharge; EVENT_ENTRIES],
 }
-crate::shared!(Ledger, 56 + 16 * BUCKET_SLOTS + 24 * EVENT_ENTRIES);
+crate::shared!(Ledger, 48 + 16 * BUCKET_SLOTS + 24 * EVENT_ENTRIES);
 
 /// Where the ledger reports what it could not do: a counter per kind of loss.
 pub trait LossCounter {
@@ -91,7 +103,6 @@ impl Ledger {
     pub fn begin_unknown(&mut self, now_ns: u64) {
         self.charged_to_ns = now_ns;
         self.state = UNKNOWN;
-        self.clock_distance_known = 0;
         self.forget();
     }
 
@@ -103,7 +114,6 @@ impl Ledger {
         self.state = OFF;
         self.event = PREEMPTED;
         self.bucket = Bucket::RunQueue as u32;
-        self.clock_distance_known = 0;
         self.forget();
     }
 
@@ -124,17 +134,23 @@ impl Ledger {
     /// Whether the task, now running in its own context, is back from a gap that is not split yet. Finds the end of
     /// a gap whose switch-in was not seen.
     #[inline(always)]
-    pub fn has_gap(&mut self, now_ns: u64, sched_info: SchedInfo, losses: &mut impl LossCounter) -> bool {
+    pub fn has_gap(
+        &mut self,
+        now_ns: u64,
+        sched_info: SchedInfo,
+        clock: &mut SchedulerClock,
+        losses: &mut impl LossCounter,
+    ) -> bool {
         if self.state == RESUMED {
-            self.clock_distance_ns = self.resumed_ns.wrapping_sub(sched_info.last_arrival_ns);
-            self.clock_distance_known = 1;
+            clock.distance_ns = self.resumed_ns.wrapping_sub(sched_info.last_arrival_ns);
+            clock.seen_ns = now_ns;
             return true;
         }
-        if self.state != OFF || self.clock_distance_known == 0 {
+        if self.state != OFF || clock.seen_ns == 0 {
             return false;
         }
         losses.count(Loss::SwitchInUnseen);
-        let resumed_ns = sched_info.last_arrival_ns.wrapping_add(self.clock_distance_ns);
+        let resumed_ns = sched_info.last_arrival_ns.wrapping_add(clock.distance_ns);
         // The two clocks are read some hundred nanoseconds apart.
         self.resumed_ns = if resumed_ns < self.charged_to_ns {
             self.charged_to_ns
@@ -172,7 +188,7 @@ impl Ledger {
                 self.state = RESUMED;
             }
             UNKNOWN => {
-                self.charged_to_ns = now_ns;
+                self.charge_to(Bucket::Unattributed as u32, now_ns, losses);
                 self.state = RUNNING;
             }
             // It never left: the switch-out was lost, and with it the reason.
@@ -223,12 +239,12 @@ impl Ledger {
     /// Charges the run-queue part of the gap, from the wake-up to the switch-in.
     #[inline(always)]
     pub fn close_queue(&mut self, losses: &mut impl LossCounter) {
-        let (from_ns, to_ns) = (self.charged_to_ns, self.resumed_ns);
-        self.charge_to(Bucket::RunQueue as u32, to_ns, losses);
+        let resumed_ns = self.resumed_ns;
+        let queued_ns = self.charge_to(Bucket::RunQueue as u32, resumed_ns, losses);
         if self.event != PREEMPTED && self.n_events != 0 {
             let entry = &mut self.events[self.last_entry as usize & (EVENT_ENTRIES - 1)];
             if entry.event == self.event {
-                entry.run_queue_ns += to_ns - from_ns;
+                entry.run_queue_ns += queued_ns;
             }
         }
         self.state = RUNNING;
@@ -238,9 +254,12 @@ impl Ledger {
     #[inline(always)]
     pub fn run_to(&mut self, now_ns: u64, losses: &mut impl LossCounter) {
         match self.state {
-            RUNNING => self.charge_to(Bucket::Cpu as u32, now_ns, losses),
+            RUNNING => {
+                self.charge_to(Bucket::Cpu as u32, now_ns, losses);
+            }
+            // Taken up in the middle of something: no loss, but nothing is known of the stretch.
             UNKNOWN => {
-                self.charged_to_ns = now_ns;
+                self.charge_to(Bucket::Unattributed as u32, now_ns, losses);
                 self.state = RUNNING;
             }
             _ => {
@@ -251,16 +270,18 @@ impl Ledger {
         }
     }
 
+    /// Charges the time up to an instant, and says how much that was, ns.
     #[inline(always)]
-    fn charge_to(&mut self, bucket: u32, to_ns: u64, losses: &mut impl LossCounter) {
+    fn charge_to(&mut self, bucket: u32, to_ns: u64, losses: &mut impl LossCounter) -> u64 {
         if to_ns < self.charged_to_ns {
             losses.count(Loss::ClockDisorder);
-            return;
+            return 0;
         }
         let ns = to_ns - self.charged_to_ns;
         self.buckets[bucket as usize & (BUCKET_SLOTS - 1)] += ns;
         self.life[bucket as usize & (BUCKET_SLOTS - 1)] += ns;
         self.charged_to_ns = to_ns;
+        ns
     }
 
     #[inline(always)]

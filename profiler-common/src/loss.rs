@@ -13,7 +13,7 @@ pub enum Loss {
     /// The backend's local transaction counter could not be read at a border.
     CounterUnreadable = 3,
     /// A switch-out was not seen, or a switch-in before anything was known about the backend: the stretch is charged to
-    /// `unattributed`.
+    /// `unattributed`, and a unit that began in it is not counted.
     EdgeMissing = 4,
     /// A timestamp lay before the one it follows: taken as zero time.
     ClockDisorder = 5,

@@ -7,19 +7,17 @@ use aya_ebpf::{helpers::bpf_ktime_get_ns, macros::btf_tracepoint, programs::BtfT
 use profiler_common::backend::{Backend, IDLE_OR_FIRST, IN_UNIT, NOT_A_CLIENT, STARTING, UNSEEN};
 
 use crate::{
-    config::{CLIENT_READ, SENDTO, STATE_IDLE, STATE_IDLE_IN_TRANSACTION, STATE_IDLE_IN_TRANSACTION_ABORTED},
-    count,
-    maps::{self, Losses},
-    server,
+    config::{SENDTO, STATE_IDLE, STATE_IDLE_IN_TRANSACTION, STATE_IDLE_IN_TRANSACTION_ABORTED},
+    count, maps, server,
     task::Task,
 };
 
 /// `sock_send_length(sock *sk, int ret, int flags)`, kernel 6.3 and later: after a send on any socket.
 #[btf_tracepoint(function = "sock_send_length")]
-pub fn sock_send_length(_ctx: BtfTracePointContext) -> i32 {
+pub fn sock_send_length(ctx: BtfTracePointContext) -> i32 {
     let task = Task::current();
     if let Some(backend) = maps::backend(maps::slot_of(task.pid())) {
-        sent(backend, task);
+        sent(&ctx, backend, task);
     }
     0
 }
@@ -32,13 +30,17 @@ pub fn sys_enter(ctx: BtfTracePointContext) -> i32 {
     }
     let task = Task::current();
     if let Some(backend) = maps::backend(maps::slot_of(task.pid())) {
-        sent(backend, task);
+        sent(&ctx, backend, task);
     }
     0
 }
 
 #[inline(always)]
-fn sent(backend: &mut Backend, task: Task) {
+#[cfg_attr(
+    not(feature = "debug-probes"),
+    expect(unused_variables, reason = "only the log needs the context")
+)]
+fn sent(ctx: &BtfTracePointContext, backend: &mut Backend, task: Task) {
     if backend.phase == NOT_A_CLIENT {
         return;
     }
@@ -58,7 +60,16 @@ fn sent(backend: &mut Backend, task: Task) {
     }
     // SAFETY: the helper has no arguments.
     let now_ns = unsafe { bpf_ktime_get_ns() };
-    backend.advance(now_ns, task.sched_info(), CLIENT_READ.load(), &mut Losses);
+    maps::advance(backend, now_ns, task.sched_info());
+    #[cfg(feature = "debug-probes")]
+    aya_log_ebpf::info!(
+        ctx,
+        "pid {} answers in state {}, phase {}, {} ns after the unit began",
+        backend.pid,
+        state,
+        backend.phase,
+        backend.wall_ns()
+    );
     if idle {
         if let Some(counter) = server::local_transactions() {
             count::close_unit(backend, counter);

@@ -28,11 +28,12 @@ pub fn close_unit(backend: &mut Backend, counter: u32) {
     if phase == IDLE_OR_FIRST || phase == IN_UNIT {
         if transactions == 0 {
             Losses.count(Loss::IdleSend);
-        } else if let Some(live) = live() {
-            if wanted(backend, &live) && backend.wall_ns() >= live.min_latency_ns {
-                record_statement(backend, &live);
-                count_unit(backend, transactions, &live);
-            }
+        } else if let Some(live) = live()
+            && wanted(backend, &live)
+            && backend.wall_ns() >= live.min_latency_ns
+        {
+            record_statement(backend, &live);
+            count_unit(backend, transactions, &live);
         }
     } else if phase == STARTING {
         server::read_owner(backend);
@@ -49,13 +50,13 @@ pub fn close_unit(backend: &mut Backend, counter: u32) {
 /// The backend, advanced to now, answered inside a transaction.
 #[inline(always)]
 pub fn close_statement(backend: &mut Backend) {
-    if let Some(live) = live() {
-        if wanted(backend, &live) {
-            if let Some(totals) = maps::totals() {
-                totals.statements += 1;
-            }
-            record_statement(backend, &live);
+    if let Some(live) = live()
+        && wanted(backend, &live)
+    {
+        if let Some(totals) = maps::totals() {
+            totals.statements += 1;
         }
+        record_statement(backend, &live);
     }
     backend.close_statement();
 }

@@ -10,11 +10,13 @@ use profiler_common::{
     bucket::Bucket,
     event::EVENT_SLOTS,
     histogram::Histogram,
-    ledger::LossCounter,
+    ledger::{LossCounter, SchedInfo, SchedulerClock},
     loss::{LOSSES, Loss},
     totals::{EventTotals, Totals},
     tunables::Live,
 };
+
+use crate::config::CLIENT_READ;
 
 const BPF_F_MMAPABLE: u32 = 1 << 10;
 
@@ -31,9 +33,9 @@ pub static BACKENDS: Array<Backend> = Array::with_max_entries(2, BPF_F_MMAPABLE)
 #[map]
 pub static FREE_SLOTS: Queue<u32> = Queue::with_max_entries(1, 0);
 
-/// Bucket of each wait event, by dense index.
+/// Bucket of each wait event, by dense index: one value, so that one system call fills it.
 #[map]
-pub static BUCKET_OF_EVENT: Array<u32> = Array::with_max_entries(EVENT_SLOTS as u32, 0);
+pub static BUCKET_OF_EVENT: Array<[u32; EVENT_SLOTS]> = Array::with_max_entries(1, 0);
 
 /// Values userspace changes while running.
 #[map]
@@ -42,6 +44,13 @@ pub static LIVE: Array<Live> = Array::with_max_entries(1, BPF_F_MMAPABLE);
 /// Sums per CPU: no atomics, and always exact.
 #[map]
 pub static TOTALS: PerCpuArray<Totals> = PerCpuArray::with_max_entries(1, 0);
+
+/// Where each CPU's scheduler clock lies on ours.
+#[map]
+pub static CLOCK: PerCpuArray<SchedulerClock> = PerCpuArray::with_max_entries(1, 0);
+
+/// Older figures are not used: the two clocks drift apart, by 500 ns in a millisecond at the very most.
+const CLOCK_AGE_NS: u64 = 1_000_000_000;
 
 /// Sums per wait event.
 #[map]
@@ -96,6 +105,18 @@ pub fn totals() -> Option<&'static mut Totals> {
     let totals = TOTALS.get_ptr_mut(0)?;
     // SAFETY: this CPU's copy; programs run with preemption off and none of them nests in another's update.
     Some(unsafe { &mut *totals })
+}
+
+/// Charges everything up to `now` to a backend that runs in its own context on this CPU.
+#[inline(always)]
+pub fn advance(backend: &mut Backend, now_ns: u64, sched_info: SchedInfo) {
+    let Some(clock) = CLOCK.get_ptr_mut(0) else { return };
+    // SAFETY: this CPU's copy, preemption is off.
+    let clock = unsafe { &mut *clock };
+    if now_ns.wrapping_sub(clock.seen_ns) > CLOCK_AGE_NS {
+        clock.seen_ns = 0;
+    }
+    backend.advance(now_ns, sched_info, clock, CLIENT_READ.load(), &mut Losses);
 }
 
 /// Counts losses into this CPU's sums.

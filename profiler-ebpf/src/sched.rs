@@ -4,7 +4,7 @@ use aya_ebpf::{helpers::bpf_ktime_get_ns, macros::btf_tracepoint, programs::BtfT
 use profiler_common::{
     backend::{Backend, IDLE_OR_FIRST, IN_UNIT, STARTING, UNSEEN},
     bucket::Bucket,
-    event::{self, PREEMPTED, UNNAMED},
+    event::{self, EVENT_SLOTS, PREEMPTED, UNNAMED},
     ledger::LossCounter,
     loss::Loss,
 };
@@ -45,8 +45,11 @@ pub fn sched_switch(ctx: BtfTracePointContext) -> i32 {
 fn switch_out(backend: &mut Backend, task: Task, now_ns: u64, runnable: bool) {
     let sched_info = task.sched_info();
     let run_delay_ns = sched_info.run_delay_ns;
-    backend.advance(now_ns, sched_info, CLIENT_READ.load(), &mut Losses);
+    maps::advance(backend, now_ns, sched_info);
     if runnable {
+        if BORDERS_FROM_SCHEDULER.load() != 0 {
+            close_answered(backend);
+        }
         backend.switch_out(PREEMPTED, Bucket::RunQueue as u32, false, run_delay_ns);
         return;
     }
@@ -58,11 +61,28 @@ fn switch_out(backend: &mut Backend, task: Task, now_ns: u64, runnable: bool) {
         }
     };
     let idle = event == CLIENT_READ.load() && sleeps_idle(backend);
-    let bucket = match BUCKET_OF_EVENT.get(event) {
-        Some(bucket) => *bucket,
+    let bucket = match BUCKET_OF_EVENT.get(0) {
+        Some(buckets) => buckets[event as usize & (EVENT_SLOTS - 1)],
         None => Bucket::Unattributed as u32,
     };
     backend.switch_out(event, bucket, idle, run_delay_ns);
+}
+
+/// Closes the unit of a backend that was sent off the CPU while idle: most often by the client its answer woke, which
+/// may have the next request there before the backend runs again.
+#[inline(always)]
+fn close_answered(backend: &mut Backend) {
+    if backend.phase != IDLE_OR_FIRST && backend.phase != IN_UNIT {
+        return;
+    }
+    if server::state(backend) != Some(STATE_IDLE.load()) {
+        return;
+    }
+    if let Some(counter) = server::local_transactions()
+        && counter != backend.local_transactions
+    {
+        count::close_unit(backend, counter);
+    }
 }
 
 /// Whether a backend about to sleep in `ClientRead` waits for a new request with no transaction open. Between the
@@ -82,18 +102,15 @@ fn sleeps_idle(backend: &mut Backend) -> bool {
         }
         return false;
     }
-    if phase == UNSEEN || backend.slept_idle != 0 {
-        // The first idle sleep seen, or a sleep after a wake-up that was no request: the server may have run a
-        // transaction of its own in between (sinval catch-up), which belongs to nobody.
+    if by_scheduler || phase == UNSEEN || backend.slept_idle != 0 {
         let Some(counter) = server::local_transactions() else { return false };
-        if by_scheduler && phase != UNSEEN && counter != backend.local_transactions {
+        if by_scheduler && phase != UNSEEN && (phase == STARTING || counter != backend.local_transactions) {
             count::close_unit(backend, counter);
         }
+        // Where borders come from sends, this is the first idle sleep seen, or one after a wake-up that was no request:
+        // the server may have run a transaction of its own in between (sinval catch-up), which belongs to nobody.
         backend.local_transactions = counter;
         backend.phase = IDLE_OR_FIRST;
-    } else if by_scheduler {
-        let Some(counter) = server::local_transactions() else { return false };
-        count::close_unit(backend, counter);
     }
     backend.slept_idle = 1;
     true

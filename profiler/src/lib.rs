@@ -3,6 +3,7 @@
 //! Layers, each using only those above it: `kernel`, `target`, `units`, `wait` → `preflight`, `model` → `probe` →
 //! `report` → `session` → `cli`. `model` and `report` do no I/O and know no aya type.
 
+pub mod apportion;
 pub mod cli;
 pub mod kernel;
 pub mod model;

@@ -1,6 +1,6 @@
 //! How durations, shares, counts and rates are written: the only place that formats them.
 
-use crate::model::apportion::apportion;
+use crate::apportion::apportion;
 
 /// A duration with three significant digits and its unit: `36.9 ms`, `412 µs`, `1.20 s`, `17.0 min`.
 pub fn duration(ns: u64) -> String {
@@ -102,6 +102,8 @@ pub fn rate(value: f64) -> String {
         count(value.round() as u64)
     } else if value == 0.0 {
         "0".to_owned()
+    } else if value < 0.005 {
+        "<0.01".to_owned()
     } else {
         three_digits(value)
     }
@@ -172,6 +174,7 @@ mod tests {
         assert_eq!(counted(1, "lock", "locks"), "1 lock");
         assert_eq!(counted(2_000, "lock", "locks"), "2,000 locks");
         assert_eq!(rate(0.25), "0.25");
+        assert_eq!(rate(0.004), "<0.01");
         assert_eq!(rate(411.5), "412");
         assert_eq!(rate(12_345.4), "12,345");
     }

@@ -1,5 +1,4 @@
 //! Fixture profiles and their text reports, compared with the checked-in files; `BLESS=1` writes them.
-#![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
 mod common;
 

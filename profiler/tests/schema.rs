@@ -1,5 +1,4 @@
 //! docs/profile.schema.json is the schema of the types, and profiles follow it; `BLESS=1` writes it.
-#![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
 mod common;
 

@@ -22,7 +22,7 @@ pub fn run() -> Result<()> {
     let steps: &[Step] = &[
         ("format", || command::run(cargo()?.args(["fmt", "--all", "--check"]))),
         ("tidy", tidy::run),
-        // MERGE: ("wait-events", || crate::wait_events::run(true)),
+        ("wait-events", || crate::wait_events::run(true)),
         ("clippy", || {
             let mut clippy = cargo()?;
             command::run(clippy.arg("clippy").args(HOST).args(["--all-targets", "--", "-D", "warnings"]))

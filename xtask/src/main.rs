@@ -4,6 +4,7 @@
 mod cluster;
 mod command;
 mod demo;
+mod dist;
 mod interrupt;
 mod lint;
 mod load;
@@ -14,6 +15,7 @@ mod setup;
 mod test;
 mod tidy;
 mod toolchain;
+mod wait_events;
 
 use std::process::ExitCode;
 
@@ -37,15 +39,16 @@ enum Task {
     Test(test::Options),
     /// Measure what attaching costs: paired pgbench runs with and without, and a null pair
     Overhead(overhead::Options),
+    /// Build the statically linked binary to copy to a database host
+    Dist,
     /// Check formatting, clippy on host and eBPF crates, documentation, and the rules of the tree
     Lint,
-    // MERGE: uncomment together with `mod wait_events;` and the arm in `main`.
-    // /// Generate the tables of wait event names from their data file
-    // WaitEvents {
-    //     /// Only fail when the checked-in tables differ
-    //     #[arg(long)]
-    //     check: bool,
-    // },
+    /// Generate the tables of wait event names from their data file
+    WaitEvents {
+        /// Only fail when the checked-in tables differ
+        #[arg(long)]
+        check: bool,
+    },
 }
 
 fn main() -> ExitCode {
@@ -54,8 +57,9 @@ fn main() -> ExitCode {
         Task::Demo(options) => demo::run(&options),
         Task::Test(options) => test::run(&options),
         Task::Overhead(options) => overhead::run(&options),
+        Task::Dist => dist::run(),
         Task::Lint => lint::run(),
-        // MERGE: Task::WaitEvents { check } => wait_events::run(check),
+        Task::WaitEvents { check } => wait_events::run(check),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

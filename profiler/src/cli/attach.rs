@@ -58,6 +58,7 @@ fn attach(args: AttachArgs) -> Result<Exit, Exit> {
         intervals: args.interval.is_some(),
         progress: terminal::stderr_is_terminal() && args.interval.is_none(),
         duration: args.duration,
+        exact: true,
         failed: None,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -91,6 +92,7 @@ async fn watch(options: Options, console: &mut Console) -> Result<Profile, Exit>
         if attachment.border().signal.is_exact() { "" } else { " (approximate)" },
         options.duration,
     );
+    console.exact = attachment.border().signal.is_exact();
     let profile = attachment.watch(options, &mut signals, console).await;
     drop(attachment);
     profile.map_err(|error| Exit::Nothing(format!("{error:#}")))
@@ -142,6 +144,7 @@ struct Console {
     intervals: bool,
     progress: bool,
     duration: Duration,
+    exact: bool,
     failed: Option<io::Error>,
 }
 
@@ -157,10 +160,10 @@ impl Console {
 impl Observer for Console {
     fn interval(&mut self, interval: &Interval) {
         let line = match self.format {
-            Format::Jsonl => live::json_line(interval).map_err(io::Error::from),
-            Format::Text if self.intervals => Ok(live::line(interval)),
+            Format::Jsonl => live::json_line(interval, self.exact).map_err(io::Error::from),
+            Format::Text if self.intervals => Ok(live::line(interval, self.exact)),
             Format::Json if self.intervals => {
-                eprintln!("{}", live::line(interval));
+                eprintln!("{}", live::line(interval, self.exact));
                 return;
             }
             Format::Text | Format::Json => return,

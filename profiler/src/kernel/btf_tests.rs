@@ -1,3 +1,5 @@
+//! The BTF walker, on type information made here and on the running kernel's.
+
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use super::*;

@@ -219,6 +219,10 @@ mod tests {
         assert_eq!((both.min_ns(), both.max_ns()), (Some(100), Some(950)));
         assert_eq!(both.imbalance_ns(), 0);
 
+        let mut other_way_round = second.clone();
+        other_way_round.merge(&first);
+        assert_eq!((other_way_round.min_ns(), other_way_round.max_ns()), (Some(100), Some(950)));
+
         let between = both.minus(&first);
         assert_eq!(between.totals.transactions, 1);
         assert_eq!(between.totals.wall_ns, 950);

@@ -7,7 +7,7 @@ use super::{
     aggregates::Aggregates,
     profile::{
         Backends, Borders, Capture, Connections, Cost, EndedBy, Filters, Host, Interval, Postgres, Probe,
-        Profile, SCHEMA, StatementCapture, Tool, Window,
+        Profile, SCHEMA, StatementCapture, Tool, Transactions, Window,
     },
     slowest::Slowest,
     statements::Statements,
@@ -126,7 +126,7 @@ pub fn build(inputs: Inputs<'_>) -> Profile {
         tool,
         host,
         postgres,
-        capture: self::capture(capture, aggregates, statements, window.duration_ns()),
+        capture: self::capture(capture, &transactions, aggregates, statements, window.duration_ns()),
         window: self::window(&window),
         transactions,
         statements: statements.top(n_statements, aggregates.totals.wall_ns),
@@ -150,13 +150,21 @@ fn window(window: &WindowInput) -> Window {
 
 fn capture(
     input: CaptureInput,
+    transactions: &Transactions,
     aggregates: &Aggregates,
     statements: &Statements,
     duration_ns: u64,
 ) -> Capture {
-    let notes = notes(&input, aggregates);
-    let CaptureInput { borders, backends_followed, statement_every, filters, probes, agent_cpu_ns, .. } =
-        input;
+    let CaptureInput {
+        borders,
+        backends_followed,
+        statement_every,
+        filters,
+        probes,
+        agent_cpu_ns,
+        mut notes,
+    } = input;
+    notes.extend(transactions.units_note());
     let Totals { connections, connections_ns, backends_ended, .. } = aggregates.totals;
     let losses = Loss::ALL.into_iter().map(|loss| (loss.name().to_owned(), aggregates.loss(loss)));
     Capture {
@@ -183,32 +191,6 @@ fn capture(
         probes,
         notes,
     }
-}
-
-/// Adds the notes that follow from the numbers to those of the caller.
-fn notes(input: &CaptureInput, aggregates: &Aggregates) -> Vec<String> {
-    let mut notes = input.notes.clone();
-    let Totals { transactions, units, units_of_many, .. } = aggregates.totals;
-    if transactions != units {
-        notes.push(format!(
-            "{units_of_many} of {units} units held several transactions ({transactions} in all): means are per \
-             transaction, percentiles per unit"
-        ));
-    }
-    if !input.borders.exact {
-        notes.push(
-            "borders are approximate: transactions whose next request was already there are merged with it"
-                .to_owned(),
-        );
-    }
-    if aggregates.loss(Loss::RecordDropped) != 0 {
-        notes.push(
-            "records were dropped: sums, means and percentiles are complete, statements and slowest \
-             transactions may not be"
-                .to_owned(),
-        );
-    }
-    notes
 }
 
 fn cost(probes: &[Probe], agent_cpu_ns: Option<u64>, duration_ns: u64) -> Cost {

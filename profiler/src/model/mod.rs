@@ -1,7 +1,6 @@
 //! The numbers of a run: what the probes counted, and the profile made of it. Pure: no I/O, no clock, no map type.
 
 pub mod aggregates;
-pub mod apportion;
 pub mod bucket_name;
 pub mod build;
 pub mod histogram;

@@ -7,9 +7,8 @@ use profiler_common::{
     record::{KIND_STATEMENT, Record},
 };
 
-use super::{
-    apportion::apportion, normalise::Normaliser, profile::Statement, slowest::wall_ns, timeline::bucket_means,
-};
+use super::{normalise::Normaliser, profile::Statement, slowest::wall_ns, timeline::bucket_means};
+use crate::apportion::apportion;
 
 /// Different texts kept apart; the rest share one entry without text, so that memory stays bounded.
 const DISTINCT_TEXTS: usize = 5000;

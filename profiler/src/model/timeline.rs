@@ -4,11 +4,11 @@ use profiler_common::bucket::Bucket;
 
 use super::{
     aggregates::Aggregates,
-    apportion::apportion,
     bucket_name::BucketName,
     histogram::Distribution,
     profile::{BucketMean, Interval},
 };
+use crate::apportion::apportion;
 
 /// The entry of the interval in which `aggregates` were counted. Offset and length in ns from the window's begin.
 pub fn interval(offset_ns: u64, duration_ns: u64, aggregates: &Aggregates) -> Interval {

@@ -1,3 +1,5 @@
+//! Every refusal, provoked on a kernel that lacks nothing.
+
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::{collections::BTreeMap, path::PathBuf};
@@ -19,6 +21,7 @@ fn complete() -> Features {
         task_tgid: 1404,
         task_state: 24,
         task_run_delay: 1000,
+        task_last_arrival: 1000 + 24,
         state_is_argument: true,
     };
     let maps = ["array", "percpu_array", "ringbuf"].map(|name| (name.to_owned(), Support::Yes));

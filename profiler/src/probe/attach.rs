@@ -9,6 +9,7 @@ use aya::{
 };
 use profiler_common::{
     backend::Backend,
+    event::EVENT_SLOTS,
     histogram::Histogram,
     totals::{EventTotals, Totals},
     tunables::{Live, global},
@@ -33,6 +34,8 @@ pub struct Probes {
     pub(super) events: PerCpuArray<MapData, EventTotals>,
     pub(super) histograms: PerCpuArray<MapData, Histogram>,
     pub(super) records: RingBuf<MapData>,
+    #[cfg(feature = "debug-probes")]
+    pub(super) log: super::log::ProbeLog,
 }
 
 impl Probes {
@@ -87,10 +90,9 @@ impl Probes {
                 .with_context(|| format!("the kernel refused the program for {tracepoint}"))?;
         }
 
-        let mut bucket_of_event: Array<MapData, u32> = take(&mut ebpf, "BUCKET_OF_EVENT")?.try_into()?;
-        for (at, bucket) in (0..).zip(plan.bucket_of_event.iter()) {
-            bucket_of_event.set(at, bucket, 0).context("cannot fill BUCKET_OF_EVENT")?;
-        }
+        let mut bucket_of_event: Array<MapData, [u32; EVENT_SLOTS]> =
+            take(&mut ebpf, "BUCKET_OF_EVENT")?.try_into()?;
+        bucket_of_event.set(0, &*plan.bucket_of_event, 0).context("cannot fill BUCKET_OF_EVENT")?;
         let mut free_slots: Queue<MapData, u32> = take(&mut ebpf, "FREE_SLOTS")?.try_into()?;
         for slot in 1..=plan.slots {
             free_slots.push(slot, 0).context("cannot fill FREE_SLOTS")?;
@@ -104,6 +106,8 @@ impl Probes {
             events: take(&mut ebpf, "EVENTS")?.try_into()?,
             histograms: take(&mut ebpf, "HISTOGRAMS")?.try_into()?,
             records: take(&mut ebpf, "RECORDS")?.try_into()?,
+            #[cfg(feature = "debug-probes")]
+            log: super::log::init(&mut ebpf)?,
             ebpf,
         })
     }

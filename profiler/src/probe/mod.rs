@@ -3,6 +3,8 @@
 pub mod attach;
 pub mod cost;
 pub mod enrol;
+#[cfg(feature = "debug-probes")]
+mod log;
 pub mod mapped;
 pub mod plan;
 pub mod read;

@@ -37,6 +37,8 @@ impl Probes {
 
     /// Hands every waiting record to `take`; returns how many there were.
     pub fn drain(&mut self, mut take: impl FnMut(&Record)) -> usize {
+        #[cfg(feature = "debug-probes")]
+        self.log.flush();
         let mut n_records = 0;
         while let Some(item) = self.records.next() {
             if item.len() < size_of::<Record>() {

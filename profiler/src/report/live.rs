@@ -16,17 +16,21 @@ pub const INTERVAL_SCHEMA: &str = "pgstall.interval/1";
 /// Buckets named on a line.
 const NAMED_BUCKETS: usize = 4;
 
-/// One interval as a line for a terminal, without line feed and at most 100 columns wide.
-pub fn line(interval: &Interval) -> String {
+/// One interval as a line for a terminal, without line feed and at most 100 columns wide. With approximate borders
+/// (`exact` false) the counts and latencies carry a `~`.
+pub fn line(interval: &Interval, exact: bool) -> String {
+    let about = if exact { "" } else { "~" };
     let end_s = (interval.offset_ns + interval.duration_ns) as f64 / 1e9;
     let end =
         if interval.duration_ns < 950_000_000 { format!("+{end_s:.1} s") } else { format!("+{end_s:.0} s") };
-    let mut line = format!("{end:>9}  {:>7} tps", rate(interval.tps));
+    let tps = format!("{about}{}", rate(interval.tps));
+    let mut line = format!("{end:>9}  {tps:>8} tps");
     let Some(mean_ns) = interval.mean_ns else {
         line.push_str("  no transaction ended");
         return line;
     };
-    let _ = write!(line, "  mean {:>8}  p99 {:>8} ", duration(mean_ns), duration_or_dash(interval.p99_ns));
+    let (mean, p99) = (duration(mean_ns), duration_or_dash(interval.p99_ns));
+    let _ = write!(line, "  mean {:>9}  p99 {:>9} ", format!("{about}{mean}"), format!("{about}{p99}"));
     let mut buckets: Vec<_> = interval.buckets.iter().collect();
     buckets.sort_by_key(|bucket| std::cmp::Reverse(bucket.mean_ns));
     for bucket in buckets.into_iter().take(NAMED_BUCKETS) {
@@ -39,15 +43,16 @@ pub fn line(interval: &Interval) -> String {
     line
 }
 
-/// One interval as a line of JSON, without line feed; `schema` comes first.
-pub fn json_line(interval: &Interval) -> serde_json::Result<String> {
+/// One interval as a line of JSON, without line feed; `schema` comes first, then whether the borders are `exact`.
+pub fn json_line(interval: &Interval, exact: bool) -> serde_json::Result<String> {
     #[derive(Serialize)]
     struct Line<'a> {
         schema: &'static str,
+        exact: bool,
         #[serde(flatten)]
         interval: &'a Interval,
     }
-    serde_json::to_string(&Line { schema: INTERVAL_SCHEMA, interval })
+    serde_json::to_string(&Line { schema: INTERVAL_SCHEMA, exact, interval })
 }
 
 #[cfg(test)]
@@ -75,8 +80,8 @@ mod tests {
     #[test]
     fn the_largest_buckets_come_first() {
         assert_eq!(
-            line(&interval()),
-            "    +12 s      412 tps  mean  30.0 ms  p99  88.0 ms  wal_fsync 73% page_read 23% cpu 3%"
+            line(&interval(), true),
+            "    +12 s       412 tps  mean   30.0 ms  p99   88.0 ms  wal_fsync 73% page_read 23% cpu 3%"
         );
     }
 
@@ -90,9 +95,11 @@ mod tests {
             buckets: vec![],
             ..interval()
         };
-        assert_eq!(line(&empty), "    +12 s        0 tps  no transaction ended");
-        let json: serde_json::Value = serde_json::from_str(&json_line(&empty).expect("JSON")).expect("JSON");
+        assert_eq!(line(&empty, true), "    +12 s         0 tps  no transaction ended");
+        let json: serde_json::Value =
+            serde_json::from_str(&json_line(&empty, false).expect("JSON")).expect("JSON");
         assert_eq!(json["schema"], INTERVAL_SCHEMA);
+        assert_eq!(json["exact"], false);
         assert!(json["mean_ns"].is_null());
     }
 
@@ -106,6 +113,6 @@ mod tests {
             .map(|bucket| BucketMean { bucket: BucketName(bucket), mean_ns: 3_000_000 })
             .collect();
         widest.buckets[9].mean_ns = 4_000_000;
-        assert!(line(&widest).chars().count() <= 100, "{}", line(&widest));
+        assert!(line(&widest, false).chars().count() <= 100, "{}", line(&widest, false));
     }
 }

@@ -36,6 +36,11 @@ impl Default for Style {
     }
 }
 
+/// What stands beside the title of every section whose numbers rest on approximate borders.
+fn approximate(profile: &Profile) -> &'static str {
+    if profile.capture.borders.exact { "" } else { "(approximate borders)" }
+}
+
 /// Writes the report.
 pub fn render(profile: &Profile, style: &Style, out: &mut dyn io::Write) -> io::Result<()> {
     let mut page = Page::new(Style { width: style.width.clamp(MIN_WIDTH, MAX_WIDTH), ..*style });

@@ -72,7 +72,7 @@ pub(super) fn loss(name: &str) -> (&'static str, bool) {
             ("backend states could not be read: those transactions merged with the next", true)
         }
         Loss::CounterUnreadable => {
-            ("transaction counters could not be read: those requests count as one transaction", true)
+            ("transaction counters could not be read: those transactions merged with the next", true)
         }
         Loss::EdgeMissing => ("scheduler edges were missing: that time is in unattributed", true),
         Loss::ClockDisorder => ("timestamps out of order: taken as no time", true),

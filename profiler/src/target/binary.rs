@@ -2,13 +2,12 @@
 //! `/proc/PID/exe`, so that it is the file that runs, even if an upgrade has replaced or deleted it on disk.
 
 use std::{
-    fs::File,
+    fs,
     path::{Path, PathBuf},
 };
 
 use object::{
-    Architecture, Object, ObjectSection, ObjectSegment, ObjectSymbol, ReadCache, SegmentFlags, elf,
-    read::elf::ElfFile64,
+    Architecture, Object, ObjectSection, ObjectSegment, ObjectSymbol, SegmentFlags, elf, read::elf::ElfFile64,
 };
 
 use super::{
@@ -50,21 +49,22 @@ pub struct Symbols {
 pub struct Binary {
     pid: u32,
     path: PathBuf,
-    data: ReadCache<File>,
+    /// The whole file: its symbols are all over it, and reading them one by one takes 20,000 system calls.
+    data: Vec<u8>,
 }
 
 impl Binary {
     /// Opens the executable of a process; `path` is its name for messages.
     pub fn open(pid: u32, path: &Path) -> Result<Self, TargetError> {
-        let file = File::open(procfs::path(pid, "exe"))
+        let data = fs::read(procfs::path(pid, "exe"))
             .map_err(|source| TargetError::reading(pid, "the executable", source))?;
-        Ok(Self { pid, path: path.to_owned(), data: ReadCache::new(file) })
+        Ok(Self { pid, path: path.to_owned(), data })
     }
 
     /// Opens an executable that does not run; its addresses are those of the file.
     #[cfg(test)]
     pub(super) fn open_file(path: &Path) -> std::io::Result<Self> {
-        Ok(Self { pid: 0, path: path.to_owned(), data: ReadCache::new(File::open(path)?) })
+        Ok(Self { pid: 0, path: path.to_owned(), data: fs::read(path)? })
     }
 
     /// How far the process' addresses lie above the file's; 0 for an executable that is not position-independent.
@@ -153,8 +153,8 @@ impl Binary {
         (!minor.is_empty()).then(|| format!("{major}.{minor}"))
     }
 
-    fn parse(&self) -> Result<ElfFile64<'_, object::Endianness, &ReadCache<File>>, TargetError> {
-        ElfFile64::parse(&self.data).map_err(|error| self.error(&format!("is no 64-bit ELF file: {error}")))
+    fn parse(&self) -> Result<ElfFile64<'_>, TargetError> {
+        ElfFile64::parse(&*self.data).map_err(|error| self.error(&format!("is no 64-bit ELF file: {error}")))
     }
 
     fn error(&self, reason: &str) -> TargetError {

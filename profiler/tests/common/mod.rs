@@ -17,7 +17,7 @@ use pgstall::{
 };
 use profiler_common::{
     bucket::{BUCKET_SLOTS, Bucket, IDLE},
-    event,
+    event::{self, EVENT_SLOTS},
     histogram::bucket_of,
     ledger::{EVENT_ENTRIES, EventCharge},
     loss::Loss,
@@ -78,6 +78,7 @@ pub struct Unit {
 
 /// A run being invented.
 pub struct Run {
+    table: Box<[u32; EVENT_SLOTS]>,
     counted: Aggregates,
     interval_base: Aggregates,
     statements: Statements,
@@ -95,6 +96,7 @@ pub struct Run {
 impl Run {
     pub fn new() -> Self {
         Run {
+            table: bucket_table(MAJOR),
             counted: Aggregates::default(),
             interval_base: Aggregates::default(),
             statements: Statements::new(false),
@@ -120,7 +122,6 @@ impl Run {
     }
 
     pub fn unit(&mut self, unit: &Unit) {
-        let table = bucket_table(MAJOR);
         let mut buckets = [0; BUCKET_SLOTS];
         buckets[Bucket::Cpu as usize] = unit.cpu_ns;
         buckets[Bucket::RunQueue as usize] = unit.run_queue_ns;
@@ -128,7 +129,7 @@ impl Run {
         let n_waits = unit.waits.len().max(1) as u64;
         for (word, ns) in &unit.waits {
             let index = event::index(*word);
-            buckets[table[index as usize] as usize] += ns;
+            buckets[self.table[index as usize] as usize] += ns;
             let at = events.iter().position(|charge| charge.event == index).unwrap_or_else(|| {
                 events.push(EventCharge { event: index, ..EventCharge::default() });
                 events.len() - 1
@@ -145,7 +146,7 @@ impl Run {
         record.n_events = events.len() as u32;
         record.events[..events.len()].copy_from_slice(&events);
         self.slowest.add(&record);
-        if self.counted.totals.statements % u64::from(self.weight) == 0 {
+        if self.counted.totals.statements.is_multiple_of(u64::from(self.weight)) {
             record.kind = KIND_STATEMENT;
             record.weight = self.weight;
             self.statements.add(&record);
@@ -170,15 +171,17 @@ impl Run {
                 self.counted.buckets[bucket as usize].counts[bucket_of(ns) as usize] += 1;
             }
         }
-        let mut added = Aggregates::default();
-        added.events = events
-            .iter()
-            .map(|charge| {
-                let EventCharge { event, waits, blocked_ns, run_queue_ns } = *charge;
-                (event, EventTotals { waits: u64::from(waits), blocked_ns, run_queue_ns })
-            })
-            .collect();
-        self.counted.merge(&added);
+        for EventCharge { event, waits, blocked_ns, run_queue_ns } in events {
+            let known = self.counted.events.iter().position(|(index, _)| index == event);
+            let at = known.unwrap_or_else(|| {
+                self.counted.events.push((*event, EventTotals::default()));
+                self.counted.events.len() - 1
+            });
+            let sum = &mut self.counted.events[at].1;
+            sum.waits += u64::from(*waits);
+            sum.blocked_ns += blocked_ns;
+            sum.run_queue_ns += run_queue_ns;
+        }
     }
 
     pub fn connection(&mut self, startup_ns: u64) {

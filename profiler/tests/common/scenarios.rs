@@ -1,5 +1,7 @@
 //! The invented runs.
 
+use std::sync::LazyLock;
+
 use pgstall::model::profile::{EndedBy, Filters, Probe, Profile};
 use profiler_common::{bucket::Bucket, loss::Loss};
 
@@ -10,6 +12,11 @@ const US: u64 = 1_000;
 
 /// Every scenario by the name of its files.
 pub fn all() -> Vec<(&'static str, Profile)> {
+    static ALL: LazyLock<Vec<(&'static str, Profile)>> = LazyLock::new(invent);
+    ALL.clone()
+}
+
+fn invent() -> Vec<(&'static str, Profile)> {
     vec![
         ("update_heavy", update_heavy()),
         ("select_only", select_only()),

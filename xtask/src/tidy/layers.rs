@@ -5,7 +5,7 @@ use std::path::Path;
 
 /// Each module uses only its own layer and those before it.
 const LAYERS: [&[&str]; 6] = [
-    &["exit", "kernel", "target", "units", "wait"],
+    &["apportion", "kernel", "target", "units", "wait"],
     &["model", "preflight"],
     &["driver", "probe"],
     &["report"],

@@ -3,9 +3,9 @@
 use profiler_common::{bucket::Bucket, totals::EventTotals};
 
 use crate::{
+    apportion::apportion,
     model::{
         aggregates::Aggregates,
-        apportion::apportion,
         bucket_name::BucketName,
         histogram::Distribution,
         profile::{BucketBudget, EventBudget, Latency, Part, Transactions},

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::bucket_name::BucketName;
+use crate::{model::bucket_name::BucketName, units::count};
 
 /// The transactions that ended in the window.
 ///
@@ -27,6 +27,21 @@ pub struct Transactions {
     pub latency_ns: Latency,
     /// Where that time went: every bucket, in fixed order; the means add up to the mean latency.
     pub buckets: Vec<BucketBudget>,
+}
+
+impl Transactions {
+    /// What a reader has to know where requests held several transactions; `None` where none did.
+    pub fn units_note(&self) -> Option<String> {
+        (self.units != self.count).then(|| {
+            format!(
+                "{} transactions came in {} requests from idle to idle ({} held several): means and shares are per \
+                 transaction, percentiles and extremes per request",
+                count(self.count),
+                count(self.units),
+                count(self.units_with_several),
+            )
+        })
+    }
 }
 
 /// How long transactions took, ns. All null if there were none.

@@ -1,6 +1,9 @@
 //! The budget table.
 
-use super::page::{Line, Page, Paint, bar};
+use super::{
+    approximate,
+    page::{Line, Page, Paint, bar},
+};
 use crate::{
     model::profile::{BucketBudget, Profile},
     units::{column, duration, duration_or_dash, share, shares},
@@ -11,7 +14,7 @@ const NUMBERS: usize = 14 + 9 + 3 * 10;
 
 pub(super) fn write(page: &mut Page, profile: &Profile) {
     let transactions = &profile.transactions;
-    let remark = if profile.capture.borders.exact { "" } else { "(approximate borders)" };
+    let remark = approximate(profile);
     let heads = format!("{:>14}{:>9}{:>10}{:>10}{:>10}", "mean", "share", "p50", "p95", "p99");
     page.section("WHERE THE TIME WENT", remark, &heads);
 
@@ -50,20 +53,13 @@ pub(super) fn write(page: &mut Page, profile: &Profile) {
         ("p90", latency.p90),
         ("p99.9", latency.p999),
         ("max", latency.max),
-        ("standard deviation", latency.stddev),
+        ("standard deviation", latency.stddev.filter(|_| transactions.units > 1)),
     ];
     let spread: Vec<String> =
         spread.iter().filter_map(|(name, ns)| ns.map(|ns| format!("{name} {}", duration(ns)))).collect();
     page.paragraph(Paint::Plain, "  ", &format!("latency: {}", spread.join(", ")), usize::MAX);
-    if transactions.units != transactions.count {
-        let text = format!(
-            "{} transactions came in {} requests from idle to idle ({} held several): mean and share are per \
-             transaction, percentiles per request",
-            crate::units::count(transactions.count),
-            crate::units::count(transactions.units),
-            crate::units::count(transactions.units_with_several),
-        );
-        page.paragraph(Paint::Plain, "  ", &text, usize::MAX);
+    if let Some(note) = transactions.units_note() {
+        page.paragraph(Paint::Plain, "  ", &note, usize::MAX);
     }
     if let Some(text) = cpu_taken(profile) {
         page.paragraph(Paint::Plain, "  ", &text, usize::MAX);

@@ -59,12 +59,17 @@ fn date_and_time(rfc3339: &str) -> String {
 
 fn answer(profile: &Profile) -> String {
     let transactions = &profile.transactions;
-    let about = if profile.capture.borders.exact { "" } else { "About " };
+    let about = if profile.capture.borders.exact { "" } else { "about " };
     let mean_ns = transactions.latency_ns.mean.unwrap_or(0);
-    let counted = counted(transactions.count, "transaction", "transactions");
-    let took = if transactions.count == 1 { "It took" } else { "On average one took" };
-    let ended = format!("{about}{counted} ended, {} a second.", rate(transactions.tps));
-    format!("{ended} {took} {}: {}.", duration(mean_ns), largest(&transactions.buckets))
+    let in_progress = mean_ns as f64 * transactions.tps / 1e9;
+    format!(
+        "A transaction took {about}{} on average: {}. In all, {about}{} ended, {} a second, {} in progress at a time.",
+        duration(mean_ns),
+        largest(&transactions.buckets),
+        counted(transactions.count, "transaction", "transactions"),
+        rate(transactions.tps),
+        rate(in_progress)
+    )
 }
 
 /// `61.2 % of it waiting for WAL to reach disk (wal_fsync; LWLock/WALWrite), 20.1 % …`

@@ -2,7 +2,7 @@
 
 use super::page::{Page, Paint};
 use crate::{
-    model::profile::{Capture, Cost, Profile},
+    model::profile::{Cost, Profile},
     report::words,
     units::{count, counted, duration, share},
 };
@@ -10,7 +10,7 @@ use crate::{
 pub(super) fn write(page: &mut Page, profile: &Profile) {
     let capture = &profile.capture;
     page.section("HOW IT WAS MEASURED", "", "");
-    for sentence in sentences(capture) {
+    for sentence in sentences(profile) {
         page.paragraph(Paint::Plain, "  ", &sentence, usize::MAX);
     }
     for (name, n) in &capture.losses {
@@ -18,19 +18,22 @@ pub(super) fn write(page: &mut Page, profile: &Profile) {
         let paint = if serious { Paint::Warning } else { Paint::Plain };
         page.paragraph(paint, "  ", &format!("{name} {}: {meaning}", count(*n)), usize::MAX);
     }
-    for note in &capture.notes {
+    // The budget shows this one itself.
+    let shown = profile.transactions.units_note();
+    for note in capture.notes.iter().filter(|note| Some(*note) != shown.as_ref()) {
         page.paragraph(Paint::Plain, "  ", &format!("note: {note}"), usize::MAX);
     }
     page.paragraph(Paint::Plain, "  ", &cost(&capture.cost), usize::MAX);
 }
 
-fn sentences(capture: &Capture) -> Vec<String> {
+fn sentences(profile: &Profile) -> Vec<String> {
+    let capture = &profile.capture;
     let mut sentences = Vec::new();
     let borders = &capture.borders;
     let exact = if borders.exact { "exact" } else { "approximate" };
     let reason = borders.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
     sentences.push(format!("borders: {} ({exact}){reason}", borders.signal));
-    if capture.imbalance_ns == 0 {
+    if capture.imbalance_ns == 0 && profile.transactions.count != 0 {
         sentences.push("budget: the buckets add up to the wall time to the nanosecond".to_owned());
     }
     let followed = capture.backends.followed.map(|n| counted(n, "client backend", "client backends"));
@@ -97,5 +100,8 @@ fn cost(cost: &Cost) -> String {
         Some(part) => format!("{} of one CPU: ", share(part)),
         None => String::new(),
     };
-    format!("own cost: {of_a_cpu}{}, by the kernel's accounts", parts.join(" and "))
+    format!(
+        "own cost: {of_a_cpu}{}, by the kernel's accounts, which leave out the way into a probe",
+        parts.join(" and ")
+    )
 }

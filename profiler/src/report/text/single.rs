@@ -2,7 +2,10 @@
 
 use profiler_common::bucket::Bucket;
 
-use super::page::{Page, Paint};
+use super::{
+    approximate,
+    page::{Page, Paint},
+};
 use crate::{
     model::profile::{BucketTime, EventTime, OpenTransaction, Profile, SlowTransaction},
     units::{counted, duration},
@@ -19,18 +22,20 @@ pub(super) fn slowest(page: &mut Page, profile: &Profile) {
     if profile.slowest.is_empty() {
         return;
     }
-    let remark = if profile.capture.borders.exact { "" } else { "(approximate borders)" };
-    page.section("SLOWEST TRANSACTIONS", remark, "");
+    page.section("SLOWEST TRANSACTIONS", approximate(profile), "");
     page.line(format!(
         "{:>9}  {:<14}{:>9}  {}",
         "took", "began (UTC)", "pid", "where its time went; last statement"
     ));
+    let mut before = None;
     for slow in &profile.slowest {
         let lead = format!("{:>9}  {:<14}{:>9}  ", duration(slow.duration_ns), clock(&slow.start), slow.pid);
         page.paragraph(Paint::Plain, &lead, &where_to(slow), TEXT_LINES);
         if let Some(text) = &slow.last_statement {
+            let text = if before == Some(text) { "(the same statement)" } else { text };
             page.paragraph(Paint::Faint, INDENT, text, TEXT_LINES);
         }
+        before = slow.last_statement.as_ref();
     }
 }
 
@@ -88,23 +93,47 @@ pub(super) fn open(page: &mut Page, profile: &Profile) {
         return;
     }
     page.section("OPEN AT THE END", "(in none of the numbers above)", "");
-    let long = long_open(profile);
-    if !long.is_empty() {
+    let groups = alike(&long_open(profile));
+    if !groups.is_empty() {
         page.line(format!("{:>9}{:>9}  {}", "age", "pid", "now; statement"));
     }
-    for open in long.iter().take(OPEN_LISTED) {
-        let lead = format!("{:>9}{:>9}  ", age(open, profile), open.pid);
-        page.paragraph(Paint::Plain, &lead, &now(open), TEXT_LINES);
-        if let Some(text) = &open.statement {
+    let mut listed = 0;
+    for group in groups.iter().take(OPEN_LISTED) {
+        let Some(oldest) = group.first() else { continue };
+        listed += group.len();
+        let lead = format!("{:>9}{:>9}  ", age(oldest, profile), oldest.pid);
+        let others = match group.len() as u64 - 1 {
+            0 => String::new(),
+            n => format!("; and {} alike, younger", counted(n, "other", "others")),
+        };
+        page.paragraph(Paint::Plain, &lead, &format!("{}{others}", now(oldest)), TEXT_LINES);
+        if let Some(text) = &oldest.statement {
             page.paragraph(Paint::Faint, INDENT, text, TEXT_LINES);
         }
     }
-    let others = profile.open.len() - long.len().min(OPEN_LISTED);
+    let others = profile.open.len() - listed;
     if others != 0 {
         let others = counted(others as u64, "other", "others");
-        let remark = if long.len() <= OPEN_LISTED { ", no older than the usual" } else { "" };
-        page.line(format!("  and {others}{remark}"));
+        let usual =
+            if groups.len() <= OPEN_LISTED { ", no older than the p99 of those that ended" } else { "" };
+        page.line(format!("  {others}{usual}"));
     }
+}
+
+/// Transactions that wait for the same and run the same, oldest first, each group at the place of its oldest.
+fn alike<'a>(open: &[&'a OpenTransaction]) -> Vec<Vec<&'a OpenTransaction>> {
+    let mut groups: Vec<Vec<&OpenTransaction>> = Vec::new();
+    let key = |open: &OpenTransaction| {
+        let waiting = open.waiting.as_ref();
+        (waiting.map(|waiting| (waiting.class.clone(), waiting.event.clone())), open.statement.clone())
+    };
+    for open in open {
+        match groups.iter_mut().find(|group| key(group[0]) == key(open)) {
+            Some(group) => group.push(open),
+            None => groups.push(vec![open]),
+        }
+    }
+    groups
 }
 
 /// The age, or that it is more than the window, where the begin was not seen.

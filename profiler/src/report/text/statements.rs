@@ -1,6 +1,9 @@
 //! Statements by the time they took.
 
-use super::page::{Page, Paint};
+use super::{
+    approximate,
+    page::{Page, Paint},
+};
 use crate::{
     model::profile::{BucketMean, Profile, Statement},
     units::{count, counted, duration, share},
@@ -15,13 +18,10 @@ pub(super) fn write(page: &mut Page, profile: &Profile) {
     if profile.statements.is_empty() {
         return;
     }
-    let remark = match capture.every {
-        Some(1) | None if !profile.statements.iter().any(|statement| statement.calls_estimated) => {
-            String::new()
-        }
-        _ => "(sampled: numbers with ~ are estimates)".to_owned(),
-    };
-    page.section("STATEMENTS BY TIME", &remark, "");
+    let sampled = profile.statements.iter().any(|statement| statement.calls_estimated);
+    let sampled = if sampled { "(sampled: numbers with ~ are estimates)" } else { "" };
+    let remark = format!("{} {sampled}", approximate(profile));
+    page.section("STATEMENTS BY TIME", remark.trim(), "");
     page.line(format!("{:>9}{:>12}{:>10}{:>10}   {}", "share", "calls", "mean", "max", "mostly"));
     for statement in &profile.statements {
         page.line(numbers(statement));

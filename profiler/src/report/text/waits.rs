@@ -1,6 +1,9 @@
 //! The server's wait events behind the budget.
 
-use super::page::{Line, Page, Paint, cut};
+use super::{
+    approximate,
+    page::{Line, Page, Paint, cut},
+};
 use crate::{
     model::profile::{EventBudget, Profile},
     report::words,
@@ -19,7 +22,7 @@ pub(super) fn write(page: &mut Page, profile: &Profile) {
         return;
     }
     let heads = format!("{:>9}{:>9}{:>9}{:>9}", "mean", "waits", "each", "+queue");
-    page.section("WAITS PER TRANSACTION", "", &heads);
+    page.section("WAITS PER TRANSACTION", approximate(profile), &heads);
     let mut queued = false;
     // The name of the event yields where the page is narrow; its meaning goes first.
     let room = page.width() - NAME - 4 * 9;
@@ -54,8 +57,7 @@ pub(super) fn write(page: &mut Page, profile: &Profile) {
 }
 
 fn numbers(event: &EventBudget, n_transactions: u64) -> String {
-    let waits = event.waits as f64 / n_transactions.max(1) as f64;
-    let waits = if waits > 0.0 && waits < 0.005 { "<0.01".to_owned() } else { rate(waits) };
+    let waits = rate(event.waits as f64 / n_transactions.max(1) as f64);
     let total_ns = u128::from(event.mean_ns) * u128::from(n_transactions);
     let each_ns =
         total_ns.checked_div(u128::from(event.waits)).and_then(|each_ns| u64::try_from(each_ns).ok());

@@ -1,6 +1,9 @@
 //! The window as a whole: its course, and what the server's processes did in it.
 
-use super::page::{Line, Page, Paint};
+use super::{
+    approximate,
+    page::{Line, Page, Paint},
+};
 use crate::{
     model::profile::{Interval, ProcessType, Profile},
     units::{duration, rate},
@@ -17,7 +20,8 @@ pub(super) fn timeline(page: &mut Page, profile: &Profile) {
     let per_column = intervals.len().div_ceil(COLUMNS);
     let columns: Vec<&[Interval]> = intervals.chunks(per_column).collect();
     let length: u64 = columns[0].iter().map(|interval| interval.duration_ns).sum();
-    page.section("COURSE", &format!("({} a column)", duration(length)), "");
+    let remark = format!("({} a column) {}", duration(length), approximate(profile));
+    page.section("OVER TIME", remark.trim(), "");
 
     let tps: Vec<f64> = columns.iter().map(|column| mean_of(column, |interval| interval.tps)).collect();
     let range = format!("{} to {}", rate(least(&tps)), rate(most(&tps)));

@@ -1,0 +1,32 @@
+//! What holds of a backend after every call, whatever the calls were.
+
+use profiler_common::{backend::Backend, ledger::EVENT_ENTRIES};
+
+/// Where a backend's time line began.
+#[derive(Clone, Copy, Debug)]
+pub struct Begin {
+    /// Instant it was taken up, ns.
+    pub at_ns: u64,
+}
+
+/// Checks a backend.
+pub fn check(backend: &Backend, begin: Begin) {
+    let ledger = &backend.ledger;
+    let charged: u64 = ledger.buckets.iter().sum();
+    assert_eq!(charged, ledger.charged_to_ns - backend.start_ns, "the unit's buckets are not its wall time");
+    assert_eq!(charged, backend.wall_ns());
+    let life: u64 = ledger.life.iter().sum();
+    assert_eq!(life, ledger.charged_to_ns - begin.at_ns, "the life's buckets are not its length");
+    let since = |slot: usize| ledger.buckets[slot] - backend.statement_base[slot];
+    let statement: u64 = (0..ledger.buckets.len()).map(since).sum();
+    assert_eq!(statement, ledger.charged_to_ns - backend.statement_start_ns, "the statement's buckets");
+    assert!(backend.start_ns <= backend.statement_start_ns, "a statement before its unit");
+    assert!(ledger.n_events as usize <= EVENT_ENTRIES);
+    let events = &ledger.events[..ledger.n_events as usize];
+    let named: u64 = events.iter().map(|charge| charge.blocked_ns + charge.run_queue_ns).sum();
+    assert!(named <= charged, "{named} ns in events, {charged} ns in buckets");
+    for (at, charge) in events.iter().enumerate() {
+        assert!(charge.waits > 0);
+        assert!(events[..at].iter().all(|other| other.event != charge.event), "an event twice");
+    }
+}
