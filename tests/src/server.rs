@@ -38,7 +38,7 @@ const SETTINGS: &[(&str, &str)] = &[
 pub struct Plan<'build> {
     build: &'build Build,
     settings: Vec<(String, String)>,
-    limit: Option<Limit>,
+    limits: Vec<Limit>,
     initdb: Vec<String>,
 }
 
@@ -46,7 +46,7 @@ impl<'build> Plan<'build> {
     /// A server of that build with the default settings.
     pub fn new(build: &'build Build) -> Plan<'build> {
         let settings = SETTINGS.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
-        Plan { build, settings, limit: None, initdb: Vec::new() }
+        Plan { build, settings, limits: Vec::new(), initdb: Vec::new() }
     }
 
     /// Adds a setting; a later one of the same name wins.
@@ -56,10 +56,10 @@ impl<'build> Plan<'build> {
         self
     }
 
-    /// Puts the server into a control group.
+    /// Puts the server into a control group with that limit, and those given before.
     #[must_use]
     pub fn limit(mut self, limit: Limit) -> Plan<'build> {
-        self.limit = Some(limit);
+        self.limits.push(limit);
         self
     }
 
@@ -82,7 +82,7 @@ impl<'build> Plan<'build> {
         .with_context(|| format!("initdb of {}", self.build.label))?;
 
         let port = free_port()?;
-        let group = self.limit.map(Group::new).transpose()?;
+        let group = if self.limits.is_empty() { None } else { Some(Group::new(&self.limits)?) };
         let mut server = as_postgres(&self.build.program("postgres"))?;
         server.arg("-D").arg(&data).arg("-p").arg(port.to_string()).arg("-k").arg(scratch.path());
         for (name, value) in &self.settings {
@@ -96,8 +96,7 @@ impl<'build> Plan<'build> {
         let file = File::create(&log).with_context(|| log.display().to_string())?;
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(file);
 
-        let mut server =
-            Server { postmaster: Owned::spawn(&mut command)?, _group: group, data, port, scratch };
+        let mut server = Server { postmaster: Owned::spawn(&mut command)?, group, data, port, scratch };
         server
             .wait_until_ready()
             .with_context(|| std::fs::read_to_string(&log).unwrap_or_default())
@@ -111,7 +110,7 @@ impl<'build> Plan<'build> {
 pub struct Server {
     // Dropped in this order: the processes, the group they were in, their files.
     postmaster: Owned,
-    _group: Option<Group>,
+    group: Option<Group>,
     data: PathBuf,
     port: u16,
     scratch: Scratch,
@@ -186,6 +185,11 @@ impl Server {
         run(self.reach(&mut command).args(["-XAtq", "-v", "ON_ERROR_STOP=1"]).args(arguments))
     }
 
+    /// Changes a limit of a kind the server was started with.
+    pub fn change_limit(&self, limit: Limit) -> Result<()> {
+        self.group.as_ref().context("the server is in no control group")?.change(limit)
+    }
+
     /// Stops the server the fast way and waits for its end.
     pub fn stop(&mut self) -> Result<()> {
         self.postmaster.signal(Signal::INT)?;
@@ -217,10 +221,12 @@ pub fn as_postgres(program: &Path) -> Result<Command> {
 
 /// A command that enters the group before it becomes the other command.
 fn join_then_run(group: &Group, command: &Command) -> Command {
+    let files = group.processes();
     let mut joined = Command::new("sh");
     joined
-        .args(["-c", "echo $$ >\"$0\" && exec \"$@\""])
-        .arg(group.processes())
+        .args(["-c", "n=$0; while [ $n -gt 0 ]; do echo $$ >\"$1\" && shift; n=$((n-1)); done; exec \"$@\""])
+        .arg(files.len().to_string())
+        .args(files)
         .arg(command.get_program())
         .args(command.get_args())
         .current_dir("/");

@@ -49,7 +49,9 @@ pub struct Time {
     pub calls: u64,
     /// From entry to exit, ns.
     pub inside_ns: u64,
-    /// Of that blocked, ns.
+    /// How many times blocked.
+    pub sleeps: u64,
+    /// Time blocked, ns.
     pub blocked_ns: u64,
 }
 
@@ -145,6 +147,7 @@ fn read(text: &str, file_of: &dyn Fn(u32, u64) -> Option<String>) -> Result<BTre
                 match map.as_str() {
                     "@calls" => time.calls += number,
                     "@inside" => time.inside_ns += number,
+                    "@sleeps" => time.sleeps += number,
                     "@blocked" => time.blocked_ns += number,
                     _ => {}
                 }

@@ -78,7 +78,7 @@ fn cpu_starved_by_a_control_group() -> Result<()> {
     if !gate::root() {
         return Ok(());
     }
-    let group = match Group::new(Limit::CpuMicros(10_000)) {
+    let group = match Group::new(&[Limit::CpuMicros(10_000)]) {
         Ok(group) => group,
         Err(error) => {
             gate::skip(&format!("{error:#}"));
