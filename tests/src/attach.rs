@@ -97,7 +97,16 @@ impl Attach {
         let pid = server.pid().to_string();
         let mut all = vec!["attach", "--pid", &pid, "--format", "json", "--duration", duration];
         all.extend(arguments);
-        let mut command = command(&files, &all)?;
+        Attach::start_command(files, &all)
+    }
+
+    /// Starts `pgstall` with exactly these arguments and waits until the probes are in place.
+    pub fn start_as(server: &Server, arguments: &[&str]) -> Result<Attach> {
+        Attach::start_command(Files::new(server.directory()), arguments)
+    }
+
+    fn start_command(files: Files, arguments: &[&str]) -> Result<Attach> {
+        let mut command = command(&files, arguments)?;
         let start = Instant::now();
         let mut process = Owned::spawn(&mut command)?;
         poll::until("pgstall to say that it is attached", PATIENCE, || {

@@ -11,6 +11,8 @@ pub struct SchedStat {
     pub cpu_ns: u64,
     /// Time runnable but not running, ns.
     pub run_queue_ns: u64,
+    /// How often it came onto a CPU.
+    pub switches: u64,
 }
 
 impl SchedStat {
@@ -19,8 +21,8 @@ impl SchedStat {
         let path = format!("/proc/{pid}/schedstat");
         let text = fs::read_to_string(&path).context(path)?;
         let mut numbers = text.split_whitespace().map(str::parse);
-        let mut next = || numbers.next().context("schedstat is too short")?.context("schedstat");
-        Ok(SchedStat { cpu_ns: next()?, run_queue_ns: next()? })
+        let mut next = || -> Result<u64> { Ok(numbers.next().context("schedstat is too short")??) };
+        Ok(SchedStat { cpu_ns: next()?, run_queue_ns: next()?, switches: next()? })
     }
 
     /// What was added since `earlier`.
@@ -28,6 +30,7 @@ impl SchedStat {
         SchedStat {
             cpu_ns: self.cpu_ns - earlier.cpu_ns,
             run_queue_ns: self.run_queue_ns - earlier.run_queue_ns,
+            switches: self.switches - earlier.switches,
         }
     }
 }

@@ -13,20 +13,23 @@ use pgstall_tests::{
 /// Allowed difference.
 const SHARE: f64 = 0.02;
 
-/// Totals below this are compared with this much slack instead, ns: a fiftieth of little is less than one switch.
-const SLACK_NS: u64 = 2_000_000;
+/// What the kernel's account may be off per switch, ns. It stamps a switch with the run queue's clock as it was last
+/// updated: at the wake-up that led to the switch, if a wake-up did. Against a tracer of its own, 11,000 preemptions by
+/// waking neighbours put 120 ms of CPU time into the kernel's run-queue account (Linux 6.18, a guest).
+const SLACK_PER_SWITCH_NS: u64 = 15_000;
 
-fn select(random: u64) -> Vec<String> {
-    let account = random % 100_000 + 1;
-    vec![format!("select abalance from pgbench_accounts where aid = {account}")]
+/// About ten milliseconds of CPU time, so that switches are few.
+fn compute(random: u64) -> Vec<String> {
+    vec![format!("select sum(n) from generate_series(1, {}) n", 60_000 + random % 1000)]
 }
 
 fn update(random: u64) -> Vec<String> {
-    let account = random % 100_000 + 1;
+    let first = random % 99_000 + 1;
+    let last = first + 900;
     vec![
         "begin".into(),
-        format!("update pgbench_accounts set abalance = abalance + 1 where aid = {account}"),
-        "end".into(),
+        format!("update pgbench_accounts set abalance = abalance + 1 where aid between {first} and {last}"),
+        "rollback".into(),
     ]
 }
 
@@ -51,14 +54,16 @@ fn check(connections: usize, script: fn(u64) -> Vec<String>) -> Result<()> {
         let cpu = profile.process_ns(*pid, "cpu")?;
         let run_queue = profile.process_ns(*pid, "run_queue")?;
         gate::note(&format!(
-            "{connections} clients, pid {pid}: cpu {:.2} ms ({:+.2} %), run queue {:.2} ms ({:+.2} %)",
+            "{connections} clients, pid {pid}: cpu {:.2} ms ({:+.2} %), run queue {:.2} ms ({:+.2} %), {} switches",
             cpu as f64 / 1e6,
             percent(cpu, kernel.cpu_ns),
             run_queue as f64 / 1e6,
             percent(run_queue, kernel.run_queue_ns),
+            kernel.switches,
         ));
-        close(&format!("CPU of {pid}"), cpu, kernel.cpu_ns, SHARE, SLACK_NS)?;
-        close(&format!("run queue of {pid}"), run_queue, kernel.run_queue_ns, SHARE, SLACK_NS)?;
+        let slack = kernel.switches * SLACK_PER_SWITCH_NS;
+        close(&format!("CPU of {pid}"), cpu, kernel.cpu_ns, SHARE, slack)?;
+        close(&format!("run queue of {pid}"), run_queue, kernel.run_queue_ns, SHARE, slack)?;
     }
     Ok(())
 }
@@ -69,12 +74,12 @@ fn percent(value: u64, wanted: u64) -> f64 {
 
 #[test]
 fn one_backend_alone() -> Result<()> {
-    check(1, select)
+    check(1, compute)
 }
 
 #[test]
 fn more_backends_than_cpus() -> Result<()> {
-    check(8, select)
+    check(8, compute)
 }
 
 #[test]

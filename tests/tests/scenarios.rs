@@ -110,12 +110,16 @@ fn cpu_starved_by_neighbours() -> Result<()> {
     }
     let server = Server::installed()?;
     let mut client = server.connect()?;
-    let pin = |command: &mut Command| -> Result<Owned> {
-        Owned::spawn(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()))
-    };
     let mut hogs = Vec::new();
     for _ in 0..3 {
-        hogs.push(pin(Command::new("taskset").args(["-c", "0", "sh", "-c", "while :; do :; done"]))?);
+        // Sessions of their own, as the backend has: the scheduler shares a CPU between sessions first.
+        hogs.push(Owned::spawn(
+            Command::new("setsid")
+                .args(["taskset", "-c", "0", "sh", "-c", "while :; do :; done"])
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null()),
+        )?);
     }
     run(Command::new("taskset").args(["-p", "-c", "0"]).arg(client.pid().to_string()))?;
     let attach = Attach::start(&server, &[])?;
