@@ -81,17 +81,6 @@ async fn watch(options: Options, console: &mut Console) -> Result<Profile, Exit>
     let mut signals =
         Signals::new().map_err(|error| Exit::Nothing(format!("cannot listen for signals: {error}")))?;
     let mut attachment = Attachment::new(&options)?;
-    let cluster = attachment.cluster();
-    let port = cluster.postmaster.port.map_or(String::new(), |port| format!(", port {port}"));
-    eprintln!(
-        "pgstall: attached to PostgreSQL {} (pid {}{port}): {} processes, borders {}{}; {:?}, Ctrl-C ends it early",
-        cluster.version,
-        cluster.postmaster_pid(),
-        attachment.n_enrolled(),
-        attachment.border().signal.name(),
-        if attachment.border().signal.is_exact() { "" } else { " (approximate)" },
-        options.duration,
-    );
     console.exact = attachment.border().signal.is_exact();
     let profile = attachment.watch(options, &mut signals, console).await;
     drop(attachment);
@@ -152,18 +141,33 @@ impl Console {
     /// Takes the progress line away.
     fn clear(&self) {
         if self.progress {
-            eprint!("\r\x1b[K");
+            terminal::note("\r\x1b[K");
         }
     }
 }
 
 impl Observer for Console {
+    fn opened(&mut self, attachment: &Attachment) {
+        let cluster = attachment.cluster();
+        let port = cluster.postmaster.port.map_or(String::new(), |port| format!(", port {port}"));
+        let signal = attachment.border().signal;
+        terminal::say(&format!(
+            "attached to PostgreSQL {} (pid {}{port}): {} processes, borders {}{}; {:?}, Ctrl-C ends it early",
+            cluster.version,
+            cluster.postmaster_pid(),
+            attachment.n_enrolled(),
+            signal.name(),
+            if signal.is_exact() { "" } else { " (approximate)" },
+            self.duration,
+        ));
+    }
+
     fn interval(&mut self, interval: &Interval) {
         let line = match self.format {
             Format::Jsonl => live::json_line(interval, self.exact).map_err(io::Error::from),
             Format::Text if self.intervals => Ok(live::line(interval, self.exact)),
             Format::Json if self.intervals => {
-                eprintln!("{}", live::line(interval, self.exact));
+                terminal::note(&format!("{}\n", live::line(interval, self.exact)));
                 return;
             }
             Format::Text | Format::Json => return,
@@ -177,7 +181,7 @@ impl Observer for Console {
     fn progress(&mut self, passed: Duration, transactions: u64) {
         if self.progress {
             let (passed, whole) = (passed.as_secs(), self.duration.as_secs_f64());
-            eprint!("\r\x1b[Kpgstall: {passed} of {whole} s, {transactions} transactions");
+            terminal::note(&format!("\r\x1b[Kpgstall: {passed} of {whole} s, {transactions} transactions"));
         }
     }
 }

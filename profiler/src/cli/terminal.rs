@@ -1,6 +1,6 @@
 //! What standard output and standard error are.
 
-use std::io::IsTerminal as _;
+use std::io::{self, IsTerminal as _, Write as _};
 
 use crate::report::text::Style;
 
@@ -26,6 +26,17 @@ fn is_utf8() -> bool {
         let locale = locale.to_ascii_lowercase();
         locale.contains("utf-8") || locale.contains("utf8")
     })
+}
+
+/// Writes to standard error; where that is closed, nobody wants to know.
+pub fn note(text: &str) {
+    let mut stderr = io::stderr();
+    let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
+}
+
+/// A line on standard error.
+pub fn say(message: &str) {
+    note(&format!("pgstall: {message}\n"));
 }
 
 /// Whether to show progress.
