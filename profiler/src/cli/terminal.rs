@@ -9,7 +9,7 @@ const DEFAULT_COLUMNS: usize = 100;
 
 /// Style for a report on standard output.
 pub fn stdout_style() -> Style {
-    let terminal = std::io::stdout().is_terminal();
+    let terminal = io::stdout().is_terminal();
     Style {
         width: columns().unwrap_or(DEFAULT_COLUMNS),
         color: terminal && !no_color(),
@@ -41,7 +41,7 @@ pub fn say(message: &str) {
 
 /// Whether to show progress.
 pub fn stderr_is_terminal() -> bool {
-    std::io::stderr().is_terminal()
+    io::stderr().is_terminal()
 }
 
 /// <https://no-color.org>: present and not empty.
