@@ -65,14 +65,18 @@ fn attach(args: AttachArgs) -> Result<Exit, Exit> {
     let runtime = runtime.map_err(|error| Exit::Nothing(format!("cannot start the event loop: {error}")))?;
     let profile = runtime.block_on(watch(options, &mut console))?;
     console.clear();
-    if let Some(error) = console.failed.take() {
-        return Err(Exit::from_write("to standard output", &error));
+    // Each of the two places gets the result, whatever becomes of the other.
+    let shown = match console.failed.take() {
+        Some(error) => Err(error),
+        None => print(args.format, &profile),
+    };
+    output.map_or(Ok(()), |output| output.finish(&profile))?;
+    shown.map_err(|error| Exit::from_write("the result to standard output", &error))?;
+    if profile.transactions.count == 0 && profile.open.is_empty() {
+        return Ok(Exit::Nothing(
+            "no transaction ended in the window, and none was open at its end".to_owned(),
+        ));
     }
-    if let Some(output) = output {
-        output.finish(&profile)?;
-    }
-    print(args.format, &profile)
-        .map_err(|error| Exit::from_write("the result to standard output", &error))?;
     Ok(Exit::Result)
 }
 
