@@ -35,10 +35,10 @@ pub struct Options {
     #[arg(long, default_value_t = 8)]
     clients: u32,
     /// Seconds of one run
-    #[arg(long, default_value_t = 8)]
+    #[arg(long, default_value_t = 3)]
     seconds: u64,
     /// Pairs of runs per observer
-    #[arg(long, default_value_t = 8)]
+    #[arg(long, default_value_t = 20)]
     pairs: u32,
     /// Size of pgbench's tables; everything must fit into the server's 512 MB of buffers
     #[arg(long, default_value_t = 20)]
@@ -61,7 +61,7 @@ enum Workload {
 impl Workload {
     fn arguments(self) -> &'static [&'static str] {
         match self {
-            Self::Select => &["-S", "-M", "prepared"],
+            Self::Select => &["-S"],
             Self::Update => &["-N"],
         }
     }

@@ -65,14 +65,18 @@ fn attach(args: AttachArgs) -> Result<Exit, Exit> {
     let runtime = runtime.map_err(|error| Exit::Nothing(format!("cannot start the event loop: {error}")))?;
     let profile = runtime.block_on(watch(options, &mut console))?;
     console.clear();
-    if let Some(error) = console.failed.take() {
-        return Err(Exit::from_write("to standard output", &error));
+    // Each of the two places gets the result, whatever becomes of the other.
+    let shown = match console.failed.take() {
+        Some(error) => Err(error),
+        None => print(args.format, &profile),
+    };
+    output.map_or(Ok(()), |output| output.finish(&profile))?;
+    shown.map_err(|error| Exit::from_write("the result to standard output", &error))?;
+    if profile.transactions.count == 0 && profile.open.is_empty() {
+        return Ok(Exit::Nothing(
+            "no transaction ended in the window, and none was open at its end".to_owned(),
+        ));
     }
-    if let Some(output) = output {
-        output.finish(&profile)?;
-    }
-    print(args.format, &profile)
-        .map_err(|error| Exit::from_write("the result to standard output", &error))?;
     Ok(Exit::Result)
 }
 
@@ -81,17 +85,6 @@ async fn watch(options: Options, console: &mut Console) -> Result<Profile, Exit>
     let mut signals =
         Signals::new().map_err(|error| Exit::Nothing(format!("cannot listen for signals: {error}")))?;
     let mut attachment = Attachment::new(&options)?;
-    let cluster = attachment.cluster();
-    let port = cluster.postmaster.port.map_or(String::new(), |port| format!(", port {port}"));
-    eprintln!(
-        "pgstall: attached to PostgreSQL {} (pid {}{port}): {} processes, borders {}{}; {:?}, Ctrl-C ends it early",
-        cluster.version,
-        cluster.postmaster_pid(),
-        attachment.n_enrolled(),
-        attachment.border().signal.name(),
-        if attachment.border().signal.is_exact() { "" } else { " (approximate)" },
-        options.duration,
-    );
     console.exact = attachment.border().signal.is_exact();
     let profile = attachment.watch(options, &mut signals, console).await;
     drop(attachment);
@@ -152,18 +145,33 @@ impl Console {
     /// Takes the progress line away.
     fn clear(&self) {
         if self.progress {
-            eprint!("\r\x1b[K");
+            terminal::note("\r\x1b[K");
         }
     }
 }
 
 impl Observer for Console {
+    fn opened(&mut self, attachment: &Attachment) {
+        let cluster = attachment.cluster();
+        let port = cluster.postmaster.port.map_or(String::new(), |port| format!(", port {port}"));
+        let signal = attachment.border().signal;
+        terminal::say(&format!(
+            "attached to PostgreSQL {} (pid {}{port}): {} processes, borders {}{}; {:?}, Ctrl-C ends it early",
+            cluster.version,
+            cluster.postmaster_pid(),
+            attachment.n_enrolled(),
+            signal.name(),
+            if signal.is_exact() { "" } else { " (approximate)" },
+            self.duration,
+        ));
+    }
+
     fn interval(&mut self, interval: &Interval) {
         let line = match self.format {
             Format::Jsonl => live::json_line(interval, self.exact).map_err(io::Error::from),
             Format::Text if self.intervals => Ok(live::line(interval, self.exact)),
             Format::Json if self.intervals => {
-                eprintln!("{}", live::line(interval, self.exact));
+                terminal::note(&format!("{}\n", live::line(interval, self.exact)));
                 return;
             }
             Format::Text | Format::Json => return,
@@ -177,7 +185,7 @@ impl Observer for Console {
     fn progress(&mut self, passed: Duration, transactions: u64) {
         if self.progress {
             let (passed, whole) = (passed.as_secs(), self.duration.as_secs_f64());
-            eprint!("\r\x1b[Kpgstall: {passed} of {whole} s, {transactions} transactions");
+            terminal::note(&format!("\r\x1b[Kpgstall: {passed} of {whole} s, {transactions} transactions"));
         }
     }
 }

@@ -11,6 +11,7 @@ mod terminal;
 
 pub use args::Cli;
 pub use exit::Exit;
+pub use terminal::say;
 
 use args::Command;
 

@@ -1,6 +1,6 @@
 //! What standard output and standard error are.
 
-use std::io::IsTerminal as _;
+use std::io::{self, IsTerminal as _, Write as _};
 
 use crate::report::text::Style;
 
@@ -9,7 +9,7 @@ const DEFAULT_COLUMNS: usize = 100;
 
 /// Style for a report on standard output.
 pub fn stdout_style() -> Style {
-    let terminal = std::io::stdout().is_terminal();
+    let terminal = io::stdout().is_terminal();
     Style {
         width: columns().unwrap_or(DEFAULT_COLUMNS),
         color: terminal && !no_color(),
@@ -28,9 +28,20 @@ fn is_utf8() -> bool {
     })
 }
 
+/// Writes to standard error; where that is closed, nobody wants to know.
+pub fn note(text: &str) {
+    let mut stderr = io::stderr();
+    let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
+}
+
+/// A line on standard error.
+pub fn say(message: &str) {
+    note(&format!("pgstall: {message}\n"));
+}
+
 /// Whether to show progress.
 pub fn stderr_is_terminal() -> bool {
-    std::io::stderr().is_terminal()
+    io::stderr().is_terminal()
 }
 
 /// <https://no-color.org>: present and not empty.

@@ -47,6 +47,8 @@ const STATISTICS_EVERY: u32 = 10;
 
 /// Told of things while the window is open.
 pub trait Observer {
+    /// The window is open: what ends from now on is counted.
+    fn opened(&mut self, attachment: &Attachment);
     /// An interval is over.
     fn interval(&mut self, interval: &Interval);
     /// Some of the window has passed.
@@ -130,6 +132,7 @@ impl Attachment {
         let start = Timestamp::now();
         let began = Instant::now();
         self.probes.set_live(live);
+        observer.opened(self);
 
         let end = tokio::time::sleep_until(began + options.duration);
         tokio::pin!(end);
