@@ -53,6 +53,8 @@ pub struct Time {
     pub sleeps: u64,
     /// Time blocked, ns.
     pub blocked_ns: u64,
+    /// How many times blocked and woken unseen.
+    pub unseen: u64,
 }
 
 /// A running probe set.
@@ -148,6 +150,7 @@ fn read(text: &str, file_of: &dyn Fn(u32, u64) -> Option<String>) -> Result<BTre
                     "@calls" => time.calls += number,
                     "@inside" => time.inside_ns += number,
                     "@sleeps" => time.sleeps += number,
+                    "@unseen" => time.unseen += number,
                     "@blocked" => time.blocked_ns += number,
                     _ => {}
                 }
