@@ -187,16 +187,8 @@ impl Ledger {
                 self.resumed_ns = now_ns;
                 self.state = RESUMED;
             }
-            UNKNOWN => {
-                self.charge_to(Bucket::Unattributed as u32, now_ns, losses);
-                self.state = RUNNING;
-            }
             // It never left: the switch-out was lost, and with it the reason.
-            _ => {
-                losses.count(Loss::EdgeMissing);
-                self.charge_to(Bucket::Unattributed as u32, now_ns, losses);
-                self.state = RUNNING;
-            }
+            _ => self.run_unnamed(now_ns, losses),
         }
     }
 
@@ -257,17 +249,19 @@ impl Ledger {
             RUNNING => {
                 self.charge_to(Bucket::Cpu as u32, now_ns, losses);
             }
-            // Taken up in the middle of something: no loss, but nothing is known of the stretch.
-            UNKNOWN => {
-                self.charge_to(Bucket::Unattributed as u32, now_ns, losses);
-                self.state = RUNNING;
-            }
-            _ => {
-                losses.count(Loss::EdgeMissing);
-                self.charge_to(Bucket::Unattributed as u32, now_ns, losses);
-                self.state = RUNNING;
-            }
+            _ => self.run_unnamed(now_ns, losses),
         }
+    }
+
+    /// The task runs, and what it did until now has no name: an edge was lost. A task taken up in the middle of
+    /// something has lost none.
+    #[inline(always)]
+    fn run_unnamed(&mut self, now_ns: u64, losses: &mut impl LossCounter) {
+        if self.state != UNKNOWN {
+            losses.count(Loss::EdgeMissing);
+        }
+        self.charge_to(Bucket::Unattributed as u32, now_ns, losses);
+        self.state = RUNNING;
     }
 
     /// Charges the time up to an instant, and says how much that was, ns.
