@@ -126,7 +126,7 @@ impl Backend {
             } else if self.between_statements != 0 && self.ledger.event == client_read {
                 self.open_statement();
             }
-            self.ledger.close_queue(losses);
+            self.ledger.close_queue(sched_info.run_delay_ns, losses);
         } else if self.idle_sleep != 0 {
             // When the idle sleep ended is lost, and with it where the unit begins.
             self.idle_sleep = 0;

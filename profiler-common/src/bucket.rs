@@ -32,6 +32,16 @@ pub const BUCKET_SLOTS: usize = 16;
 /// Index beside the buckets for time between transactions; it belongs to no transaction.
 pub const IDLE: u32 = 15;
 
+/// Index beside the buckets for the part of `run_queue` in which a woken task was not in any CPU's queue yet: an idle CPU
+/// took that long to come to it. It is inside `run_queue`, and so in no sum of the buckets.
+pub const WAKE_TO_RUN: u32 = 14;
+
+/// Σ of the buckets and of idle time, ns: all that was charged, each ns once.
+pub fn charged_ns(buckets: &[u64; BUCKET_SLOTS]) -> u64 {
+    let all: u64 = buckets.iter().sum();
+    all - buckets[WAKE_TO_RUN as usize]
+}
+
 impl Bucket {
     /// Every bucket in report order.
     pub const ALL: [Bucket; 10] = [

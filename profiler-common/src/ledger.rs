@@ -1,9 +1,11 @@
 //! The interval ledger: scheduler edges in, charged nanoseconds out.
 //!
-//! A task is running, off the CPU, or resumed (back on the CPU, the gap not yet split). A gap is split only when
-//! the task is next seen *running its own context*, because only then is the kernel's run-queue clock
-//! (`sched_info.run_delay`, what `/proc/PID/schedstat` shows) up to date: what the gap holds beyond run-queue time was
-//! blocked. So no wake-up probe is needed, and a late, early or missing wake-up cannot exist.
+//! A task is running, off the CPU, or resumed (back on the CPU, the gap not yet split). A gap is split when the task is
+//! next seen *running its own context*. What lies before its wake-up was blocked, what lies after it was run queue. A
+//! wake-up that was not seen, or came before the switch-out was stamped, is not guessed at: then the kernel's own
+//! run-queue clock (`sched_info.run_delay`, what `/proc/PID/schedstat` shows, up to date whenever the task runs) splits
+//! the gap. That clock alone would not do: it starts when the task is queued on the CPU that will run it, and misses the
+//! time an idle CPU takes to come to that.
 //!
 //! A switch-in is not always seen: Linux 6.18 does not trace some switches from the idle task (about 3 in 10,000 were
 //! missing, each a task that left the CPU twice). The kernel's own `sched_info.last_arrival` still holds the instant,
@@ -16,7 +18,7 @@
 //! clear. It holds by construction: every function that moves `charged_to_ns` charges exactly the distance.
 
 use crate::{
-    bucket::{BUCKET_SLOTS, Bucket},
+    bucket::{BUCKET_SLOTS, Bucket, WAKE_TO_RUN},
     event::PREEMPTED,
     loss::Loss,
 };
@@ -73,6 +75,8 @@ pub struct Ledger {
     pub charged_to_ns: u64,
     resumed_ns: u64,
     run_delay_ns: u64,
+    /// The last wake-up seen. The only field that other CPUs write, and with nothing but this.
+    woken_ns: u64,
     state: u32,
     /// Dense index of the event of the current or last gap, or [`PREEMPTED`].
     pub event: u32,
@@ -89,7 +93,7 @@ pub struct Ledger {
     /// Waits by event since the last clear.
     pub events: [EventCharge; EVENT_ENTRIES],
 }
-crate::shared!(Ledger, 48 + 16 * BUCKET_SLOTS + 24 * EVENT_ENTRIES);
+crate::shared!(Ledger, 56 + 16 * BUCKET_SLOTS + 24 * EVENT_ENTRIES);
 
 /// Where the ledger reports what it could not do: a counter per kind of loss.
 pub trait LossCounter {
@@ -192,6 +196,13 @@ impl Ledger {
         }
     }
 
+    /// The task is being woken up. May come from any CPU, and at a time when the task does not sleep at all: an instant
+    /// counts only inside the gap it lies in.
+    #[inline(always)]
+    pub fn wake(&mut self, now_ns: u64) {
+        self.woken_ns = now_ns;
+    }
+
     /// The task leaves the CPU. [`Ledger::close_gap`] and [`Ledger::run_to`] came before.
     ///
     /// `event` is the dense index of the wait, or [`PREEMPTED`]; `run_delay_ns` the task's run-queue clock.
@@ -213,26 +224,42 @@ impl Ledger {
         if self.event == PREEMPTED {
             return;
         }
-        let gap_ns = self.resumed_ns - self.charged_to_ns;
-        let queued_ns = if run_delay_ns < self.run_delay_ns {
-            losses.count(Loss::ClockDisorder);
-            0
+        let woke_ns = if self.woken_ns >= self.charged_to_ns && self.woken_ns <= self.resumed_ns {
+            self.woken_ns
         } else {
-            run_delay_ns - self.run_delay_ns
+            losses.count(Loss::WakeUnseen);
+            self.resumed_ns - self.queued_ns(run_delay_ns, losses)
         };
-        // The two clocks are read some nanoseconds apart: a gap cannot hold more run queue than it is long.
-        let queued_ns = if queued_ns > gap_ns { gap_ns } else { queued_ns };
-        let blocked_ns = gap_ns - queued_ns;
-        let (bucket, woke_ns) = (self.bucket, self.resumed_ns - queued_ns);
+        let (bucket, blocked_ns) = (self.bucket, woke_ns - self.charged_to_ns);
         self.charge_to(bucket, woke_ns, losses);
         self.note_event(blocked_ns, losses);
     }
 
-    /// Charges the run-queue part of the gap, from the wake-up to the switch-in.
+    /// The gap's run-queue part by the kernel's clock.
     #[inline(always)]
-    pub fn close_queue(&mut self, losses: &mut impl LossCounter) {
+    fn queued_ns(&self, run_delay_ns: u64, losses: &mut impl LossCounter) -> u64 {
+        if run_delay_ns < self.run_delay_ns {
+            losses.count(Loss::ClockDisorder);
+            return 0;
+        }
+        let queued_ns = run_delay_ns - self.run_delay_ns;
+        let gap_ns = self.resumed_ns - self.charged_to_ns;
+        // The two clocks are read some nanoseconds apart: a gap cannot hold more run queue than it is long.
+        if queued_ns > gap_ns { gap_ns } else { queued_ns }
+    }
+
+    /// Charges the run-queue part of the gap, from the wake-up to the switch-in.
+    ///
+    /// What of it the kernel's run-queue clock does not know was no queueing: an idle CPU had to be roused.
+    #[inline(always)]
+    pub fn close_queue(&mut self, run_delay_ns: u64, losses: &mut impl LossCounter) {
         let resumed_ns = self.resumed_ns;
         let queued_ns = self.charge_to(Bucket::RunQueue as u32, resumed_ns, losses);
+        let counted_ns = run_delay_ns.saturating_sub(self.run_delay_ns);
+        if self.event != PREEMPTED && queued_ns > counted_ns {
+            self.buckets[WAKE_TO_RUN as usize] += queued_ns - counted_ns;
+            self.life[WAKE_TO_RUN as usize] += queued_ns - counted_ns;
+        }
         if self.event != PREEMPTED && self.n_events != 0 {
             let entry = &mut self.events[self.last_entry as usize & (EVENT_ENTRIES - 1)];
             if entry.event == self.event {

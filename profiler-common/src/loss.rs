@@ -29,6 +29,8 @@ pub enum Loss {
     IdleSend = 10,
     /// The kernel did not trace a switch-in; its instant was taken from the task's `sched_info` instead.
     SwitchInUnseen = 11,
+    /// A wake-up was not seen, or came before the switch-out was stamped: the kernel's run-queue clock split the gap.
+    WakeUnseen = 12,
 }
 
 /// Number of loss counters.
@@ -36,7 +38,7 @@ pub const LOSSES: usize = 16;
 
 impl Loss {
     /// Every counter.
-    pub const ALL: [Loss; 12] = [
+    pub const ALL: [Loss; 13] = [
         Loss::RecordDropped,
         Loss::WaitUnreadable,
         Loss::StatusUnreadable,
@@ -49,6 +51,7 @@ impl Loss {
         Loss::TextUnreadable,
         Loss::IdleSend,
         Loss::SwitchInUnseen,
+        Loss::WakeUnseen,
     ];
 
     /// The stable snake_case name used in JSON.
@@ -66,6 +69,7 @@ impl Loss {
             Loss::TextUnreadable => "text_unreadable",
             Loss::IdleSend => "idle_send",
             Loss::SwitchInUnseen => "switch_in_unseen",
+            Loss::WakeUnseen => "wake_unseen",
         }
     }
 }

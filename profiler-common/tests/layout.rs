@@ -18,8 +18,8 @@ use profiler_common::{
 #[test]
 fn sizes() {
     let sizes = [
-        ("Ledger", size_of::<Ledger>(), align_of::<Ledger>(), 688),
-        ("Backend", size_of::<Backend>(), align_of::<Backend>(), 880),
+        ("Ledger", size_of::<Ledger>(), align_of::<Ledger>(), 696),
+        ("Backend", size_of::<Backend>(), align_of::<Backend>(), 888),
         ("EventCharge", size_of::<EventCharge>(), align_of::<EventCharge>(), 24),
         ("Totals", size_of::<Totals>(), align_of::<Totals>(), 336),
         ("EventTotals", size_of::<EventTotals>(), align_of::<EventTotals>(), 24),

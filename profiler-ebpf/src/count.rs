@@ -6,7 +6,7 @@ use aya_ebpf::{
 };
 use profiler_common::{
     backend::{Backend, IDLE_OR_FIRST, IN_UNIT, NOT_A_CLIENT, STARTING},
-    bucket::{BUCKET_SLOTS, Bucket},
+    bucket::{BUCKET_SLOTS, Bucket, WAKE_TO_RUN},
     histogram,
     ledger::{EVENT_ENTRIES, LossCounter},
     loss::Loss,
@@ -99,6 +99,7 @@ fn count_unit(backend: &mut Backend, transactions: u32, live: &Live) {
         }
         bucket += 1;
     }
+    totals.buckets[WAKE_TO_RUN as usize] += backend.ledger.buckets[WAKE_TO_RUN as usize];
     let mut at = 0;
     while at < EVENT_ENTRIES {
         if at as u32 >= backend.ledger.n_events {

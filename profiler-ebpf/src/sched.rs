@@ -17,6 +17,9 @@ use crate::{
     task::Task,
 };
 
+/// `__TASK_STOPPED | __TASK_TRACED`: <https://github.com/torvalds/linux/blob/v6.12/include/linux/sched.h#L101>
+const STOPPED_OR_TRACED: u32 = 0x4 | 0x8;
+
 /// `sched_switch(bool preempt, task_struct *prev, task_struct *next[, unsigned int prev_state])`
 #[btf_tracepoint(function = "sched_switch")]
 pub fn sched_switch(ctx: BtfTracePointContext) -> i32 {
@@ -36,13 +39,24 @@ pub fn sched_switch(ctx: BtfTracePointContext) -> i32 {
     if let Some(backend) = maps::backend(leaving) {
         let preempted = ctx.arg::<u32>(0) & 1 != 0;
         let state = if STATE_IS_ARGUMENT.load() != 0 { ctx.arg::<u32>(3) } else { prev.state() };
-        switch_out(backend, prev, now_ns, preempted || state == 0);
+        switch_out(backend, prev, now_ns, preempted || state == 0, state & STOPPED_OR_TRACED != 0);
+    }
+    0
+}
+
+/// `sched_waking(task_struct *task)`: in the context of whoever wakes it.
+#[btf_tracepoint(function = "sched_waking")]
+pub fn sched_waking(ctx: BtfTracePointContext) -> i32 {
+    let slot = maps::slot_of(Task::from_argument(ctx.arg(0)).pid());
+    if let Some(backend) = maps::backend(slot) {
+        // SAFETY: the helper has no arguments.
+        backend.ledger.wake(unsafe { bpf_ktime_get_ns() });
     }
     0
 }
 
 #[inline(always)]
-fn switch_out(backend: &mut Backend, task: Task, now_ns: u64, runnable: bool) {
+fn switch_out(backend: &mut Backend, task: Task, now_ns: u64, runnable: bool, stopped: bool) {
     let sched_info = task.sched_info();
     let run_delay_ns = sched_info.run_delay_ns;
     maps::advance(backend, now_ns, sched_info);
@@ -52,6 +66,14 @@ fn switch_out(backend: &mut Backend, task: Task, now_ns: u64, runnable: bool) {
         }
         backend.switch_out(PREEMPTED, Bucket::RunQueue as u32, false, run_delay_ns);
         return;
+    }
+    if stopped {
+        // By a signal or a debugger: whatever it waited for last is not what holds it.
+        backend.switch_out(UNNAMED, Bucket::Unattributed as u32, false, run_delay_ns);
+        return;
+    }
+    if backend.status == 0 {
+        server::resolve_status(backend);
     }
     let event = match server::wait_event_info() {
         Some(word) => event::index(word),

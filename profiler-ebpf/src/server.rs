@@ -46,7 +46,7 @@ pub fn state(backend: &mut Backend) -> Option<u32> {
 /// Finds the backend's status entry. Before `pgstat_bestart` the entry still holds what its last owner left there,
 /// an idle state included: it counts only once it carries the backend's own pid.
 #[inline(always)]
-fn resolve_status(backend: &mut Backend) -> bool {
+pub fn resolve_status(backend: &mut Backend) -> bool {
     let Some(status) = read::<u64>(STATUS_POINTER.load()) else { return false };
     if status == 0 {
         return false;

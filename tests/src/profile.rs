@@ -126,16 +126,26 @@ impl Profile {
 
     /// Time of one process in a bucket over the window, ns (`--per-backend`).
     pub fn process_ns(&self, pid: u32, bucket: &str) -> Result<u64> {
+        let own = self.process(pid)?;
+        let buckets = own["buckets"].as_array().context("a process without buckets")?;
+        let Some(line) = buckets.iter().find(|line| line["bucket"] == bucket) else { return Ok(0) };
+        line["time_ns"].as_u64().with_context(|| format!("{bucket} of {pid} has no time_ns"))
+    }
+
+    /// The time a process stood in a CPU's queue, ns: its `run_queue` without the rousing of idle CPUs.
+    pub fn queued_ns(&self, pid: u32) -> Result<u64> {
+        let roused = self.process(pid)?["wake_to_run_ns"].as_u64();
+        let roused = roused.with_context(|| format!("process {pid} has no wake_to_run_ns"))?;
+        Ok(self.process_ns(pid, "run_queue")? - roused)
+    }
+
+    fn process(&self, pid: u32) -> Result<&Value> {
         for kind in self.list("/processes")? {
             // Types are listed always, their processes on demand.
             let processes = kind["pids"].as_array().map(Vec::as_slice).unwrap_or_default();
             let own = processes.iter().find(|process| process["pid"].as_u64() == Some(pid.into()));
             let Some(own) = own else { continue };
-            let buckets = own["buckets"].as_array().context("a process without buckets")?;
-            let line = buckets.iter().find(|line| line["bucket"] == bucket);
-            let Some(line) = line else { return Ok(0) };
-            let time = line["time_ns"].as_u64();
-            return time.with_context(|| format!("{bucket} of {pid} has no time_ns"));
+            return Ok(own);
         }
         bail!("process {pid} is not in the profile: was it asked for with --per-backend?")
     }

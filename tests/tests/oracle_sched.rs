@@ -52,7 +52,7 @@ fn check(connections: usize, script: fn(u64) -> Vec<String>) -> Result<()> {
     for ((pid, before), after) in pids.iter().zip(before).zip(after) {
         let kernel = after.since(before);
         let cpu = profile.process_ns(*pid, "cpu")?;
-        let run_queue = profile.process_ns(*pid, "run_queue")?;
+        let run_queue = profile.queued_ns(*pid)?;
         gate::note(&format!(
             "{connections} clients, pid {pid}: cpu {:.2} ms ({:+.2} %), run queue {:.2} ms ({:+.2} %), {} switches",
             cpu as f64 / 1e6,

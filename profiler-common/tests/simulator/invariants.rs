@@ -1,6 +1,6 @@
 //! What holds of a backend after every call, whatever the calls were.
 
-use profiler_common::{backend::Backend, ledger::EVENT_ENTRIES};
+use profiler_common::{backend::Backend, bucket::charged_ns, ledger::EVENT_ENTRIES};
 
 /// Where a backend's time line began.
 #[derive(Clone, Copy, Debug)]
@@ -12,13 +12,13 @@ pub struct Begin {
 /// Checks a backend.
 pub fn check(backend: &Backend, begin: Begin) {
     let ledger = &backend.ledger;
-    let charged: u64 = ledger.buckets.iter().sum();
+    let charged = charged_ns(&ledger.buckets);
     assert_eq!(charged, ledger.charged_to_ns - backend.start_ns, "the unit's buckets are not its wall time");
     assert_eq!(charged, backend.wall_ns());
-    let life: u64 = ledger.life.iter().sum();
+    let life = charged_ns(&ledger.life);
     assert_eq!(life, ledger.charged_to_ns - begin.at_ns, "the life's buckets are not its length");
     let since = |slot: usize| ledger.buckets[slot] - backend.statement_base[slot];
-    let statement: u64 = (0..ledger.buckets.len()).map(since).sum();
+    let statement = charged_ns(&std::array::from_fn(since));
     assert_eq!(statement, ledger.charged_to_ns - backend.statement_start_ns, "the statement's buckets");
     assert!(backend.start_ns <= backend.statement_start_ns, "a statement before its unit");
     assert!(ledger.n_events as usize <= EVENT_ENTRIES);

@@ -57,6 +57,11 @@ impl Kernel<'_> {
             programs.switch_out(self.now_ns, self.sched_info, off.wait, self.server);
         }
         self.pass(off.blocked_ns, off.wait.map(|event| (event, self.sched_info.run_delay_ns)));
+        if let Some(programs) = &mut self.programs
+            && off.wait.is_some()
+        {
+            programs.waking(self.now_ns);
+        }
         self.pass(off.queued_ns, None);
         if let Some(programs) = &mut self.programs
             && off.lost != Some(Edge::In)

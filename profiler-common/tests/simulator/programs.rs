@@ -95,6 +95,11 @@ impl Programs {
         .checked()
     }
 
+    /// `sched_waking`.
+    pub fn waking(&mut self, now_ns: u64) {
+        self.backend.ledger.wake(now_ns);
+    }
+
     fn checked(self) -> Self {
         self.check();
         self

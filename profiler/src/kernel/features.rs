@@ -14,8 +14,14 @@ use super::{
 };
 
 /// Tracepoints the probes attach to, or would rather.
-pub const TRACEPOINTS: [&str; 5] =
-    ["sched_switch", "sched_process_fork", "sched_process_exit", "sock_send_length", "sys_enter"];
+pub const TRACEPOINTS: [&str; 6] = [
+    "sched_switch",
+    "sched_waking",
+    "sched_process_fork",
+    "sched_process_exit",
+    "sock_send_length",
+    "sys_enter",
+];
 
 /// Map types the probes need.
 const MAPS: [(&str, MapType); 3] =

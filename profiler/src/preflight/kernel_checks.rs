@@ -7,7 +7,7 @@ use crate::kernel::{
 };
 
 /// Tracepoints without which nothing can be measured.
-const REQUIRED: [&str; 3] = ["sched_switch", "sched_process_fork", "sched_process_exit"];
+const REQUIRED: [&str; 4] = ["sched_switch", "sched_waking", "sched_process_fork", "sched_process_exit"];
 
 /// First kernel with the ring buffer and the capabilities used.
 const OLDEST_KERNEL: (u32, u32) = (5, 8);

@@ -138,7 +138,7 @@ impl Probes {
 
 /// The tracepoints a border signal needs, in the order of attaching. Program and tracepoint share their name.
 pub fn tracepoints(border: Border) -> Vec<&'static str> {
-    let mut tracepoints = vec!["sched_process_exit", "sched_process_fork", "sched_switch"];
+    let mut tracepoints = vec!["sched_process_exit", "sched_process_fork", "sched_waking", "sched_switch"];
     match border {
         Border::SockSendLength => tracepoints.push("sock_send_length"),
         Border::SysEnterSendto => tracepoints.push("sys_enter"),

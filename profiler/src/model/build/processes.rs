@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use profiler_common::bucket::{BUCKET_SLOTS, IDLE};
+use profiler_common::bucket::{BUCKET_SLOTS, IDLE, WAKE_TO_RUN};
 
 use super::bucket_times;
 use crate::model::profile::{Process, ProcessType};
@@ -14,7 +14,7 @@ pub struct ProcessSample {
     pub pid: u32,
     /// Type as pg_stat_activity shows it; `None` where the server's number has no name.
     pub backend_type: Option<String>,
-    /// Time by bucket in the window, ns, idle time at [`IDLE`].
+    /// Time by bucket in the window, ns, idle time at [`IDLE`], the part of `run_queue` at [`WAKE_TO_RUN`].
     pub buckets: [u64; BUCKET_SLOTS],
 }
 
@@ -43,6 +43,7 @@ fn process_type(name: Option<&str>, samples: &[&ProcessSample], list_pids: bool)
     let pids = samples.iter().filter(|_| list_pids).map(|sample| Process {
         pid: sample.pid,
         idle_ns: sample.buckets[IDLE as usize],
+        wake_to_run_ns: sample.buckets[WAKE_TO_RUN as usize],
         buckets: bucket_times(&sample.buckets),
     });
     ProcessType {

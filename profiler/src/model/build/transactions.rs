@@ -1,6 +1,9 @@
 //! The budget.
 
-use profiler_common::{bucket::Bucket, totals::EventTotals};
+use profiler_common::{
+    bucket::{Bucket, WAKE_TO_RUN},
+    totals::{EventTotals, Totals},
+};
 
 use crate::{
     apportion::apportion,
@@ -32,7 +35,7 @@ pub(super) fn transactions(major: u32, aggregates: &Aggregates, duration_ns: u64
             p50_ns: of_units.quantile(0.50),
             p95_ns: of_units.quantile(0.95),
             p99_ns: of_units.quantile(0.99),
-            parts: parts(bucket, &events, n),
+            parts: parts(bucket, &events, totals, n),
             events: events.into_iter().map(|event| event.budget(n)).collect(),
         }
     });
@@ -105,9 +108,26 @@ fn events_by_bucket(major: u32, aggregates: &Aggregates) -> Vec<Vec<Event>> {
     by_bucket
 }
 
-/// `wal_fsync` is the backend's own write and sync (`leader`), or waiting for another backend's (`follower`).
-fn parts(bucket: Bucket, events: &[Event], n: u64) -> Vec<Part> {
-    if bucket != Bucket::WalFsync || events.is_empty() || n == 0 {
+/// `wal_fsync` is the backend's own write and sync (`leader`), or waiting for another backend's (`follower`); `run_queue`
+/// is queueing for a CPU (`queued`), or rousing an idle one (`wake_to_run`).
+fn parts(bucket: Bucket, events: &[Event], totals: &Totals, n: u64) -> Vec<Part> {
+    if n == 0 {
+        return Vec::new();
+    }
+    let named = |names: [&str; 2], sums: [u64; 2]| {
+        let means = names.iter().zip(apportion(&sums, n));
+        means.map(|(part, mean_ns)| Part { part: (*part).to_owned(), mean_ns }).collect()
+    };
+    if bucket == Bucket::RunQueue {
+        let all_ns = totals.buckets[Bucket::RunQueue as usize];
+        let wake_ns = totals.buckets[WAKE_TO_RUN as usize].min(all_ns);
+        return if all_ns == 0 {
+            Vec::new()
+        } else {
+            named(["queued", "wake_to_run"], [all_ns - wake_ns, wake_ns])
+        };
+    }
+    if bucket != Bucket::WalFsync || events.is_empty() {
         return Vec::new();
     }
     let sum = |follower: bool| -> u64 {
@@ -117,10 +137,5 @@ fn parts(bucket: Bucket, events: &[Event], n: u64) -> Vec<Part> {
             .map(|event| event.totals.blocked_ns)
             .sum()
     };
-    let means = apportion(&[sum(false), sum(true)], n);
-    ["leader", "follower"]
-        .iter()
-        .zip(means)
-        .map(|(part, mean_ns)| Part { part: (*part).to_owned(), mean_ns })
-        .collect()
+    named(["leader", "follower"], [sum(false), sum(true)])
 }

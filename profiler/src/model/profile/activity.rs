@@ -69,6 +69,8 @@ pub struct Process {
     pub pid: u32,
     /// Time idle between transactions.
     pub idle_ns: u64,
+    /// The part of `run_queue` in which it was woken but in no CPU's queue yet.
+    pub wake_to_run_ns: u64,
     /// Time by bucket; buckets with none are left out.
     pub buckets: Vec<BucketTime>,
 }

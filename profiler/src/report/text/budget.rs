@@ -1,5 +1,7 @@
 //! The budget table.
 
+use profiler_common::bucket::Bucket;
+
 use super::{
     approximate,
     page::{Line, Page, Paint, bar},
@@ -61,6 +63,9 @@ pub(super) fn write(page: &mut Page, profile: &Profile) {
     if let Some(note) = transactions.units_note() {
         page.paragraph(Paint::Plain, "  ", &note, usize::MAX);
     }
+    if let Some(text) = roused(profile) {
+        page.paragraph(Paint::Plain, "  ", &text, usize::MAX);
+    }
     if let Some(text) = cpu_taken(profile) {
         page.paragraph(Paint::Plain, "  ", &text, usize::MAX);
     }
@@ -72,6 +77,18 @@ fn is_empty(bucket: &BucketBudget) -> bool {
 
 fn percentiles(values: [Option<u64>; 3]) -> String {
     values.iter().map(|ns| format!("{:>10}", duration_or_dash(*ns))).collect()
+}
+
+/// How much of `run_queue` was no queueing.
+fn roused(profile: &Profile) -> Option<String> {
+    let buckets = &profile.transactions.buckets;
+    let run_queue = buckets.iter().find(|bucket| bucket.bucket.0 == Bucket::RunQueue)?;
+    let part =
+        run_queue.parts.iter().find(|part| part.part == "wake_to_run").filter(|part| part.mean_ns != 0)?;
+    Some(format!(
+        "inside run_queue: {} from a wake-up until an idle CPU was roused; the rest is queueing",
+        duration(part.mean_ns)
+    ))
 }
 
 /// What took CPU time away from the whole host or group, beside `run_queue`.
