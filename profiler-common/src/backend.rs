@@ -25,42 +25,49 @@ pub const IN_UNIT: u32 = 4;
 /// Not a client backend: followed by the scheduler only.
 pub const NOT_A_CLIENT: u32 = 5;
 
-/// State of one backend; one slot of a mapped array, written only by the CPU the backend is on.
+/// State of one backend; one slot of a mapped array, written only by the CPU the backend is on (but for
+/// [`Ledger::wake`]).
+///
+/// A backend moves between CPUs, and its slot's cache lines with it: the slot is a whole number of lines, what every
+/// event touches is in the first two, and what most units do not need is at the end.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct Backend {
-    /// The scheduler's time line.
-    pub ledger: Ledger,
     /// See [`FREE`] and its neighbours.
     pub phase: u32,
     /// Process id in the initial namespace; 0 = free.
     pub pid: u32,
-    /// The sleep in progress is idle time between units.
-    idle_sleep: u32,
-    /// The last statement was answered and the next has not arrived.
-    between_statements: u32,
-    /// The server's local transaction counter when the last unit ended.
-    pub local_transactions: u32,
-    /// Statements answered so far; selects the sampled ones.
-    pub statements: u32,
     /// The server's number for its backend type.
     pub backend_type: u32,
-    /// 1 once the backend has slept idle since its last unit ended.
-    pub slept_idle: u32,
+    /// The server's local transaction counter when the last unit ended.
+    pub local_transactions: u32,
     /// Oid of its database; 0 = none or not known yet.
     pub database: u32,
     /// Oid of its role; 0 = none or not known yet.
     pub role: u32,
+    /// The sleep in progress is idle time between units.
+    idle_sleep: u8,
+    /// The last statement was answered and the next has not arrived.
+    between_statements: u8,
+    /// 1 once the backend has slept idle since its last unit ended.
+    pub slept_idle: u8,
+    /// The open statement is not the first of its unit: `statement_base` counts.
+    has_base: u8,
+    reserved: u32,
     /// Address of the backend's `PgBackendStatus` in its own memory; 0 = not known yet.
     pub status: u64,
+    /// Where its `wait_event_info` is, once it cannot move any more before the backend ends; 0 = not yet.
+    pub wait_word: u64,
     /// Begin of the open unit, ns.
     pub start_ns: u64,
     /// Begin of the open statement, ns.
     pub statement_start_ns: u64,
-    /// The unit's buckets when the open statement began, ns.
-    pub statement_base: [u64; BUCKET_SLOTS],
+    /// The scheduler's time line.
+    pub ledger: Ledger,
+    statement_base: [u64; BUCKET_SLOTS],
 }
-crate::shared!(Backend, size_of::<Ledger>() + 64 + 8 * BUCKET_SLOTS);
+crate::shared!(Backend, 64 + size_of::<Ledger>() + 8 * BUCKET_SLOTS);
+const _: () = assert!(size_of::<Backend>().is_multiple_of(64));
 
 impl Backend {
     /// Takes the slot for a backend forked at `now`.
@@ -93,18 +100,18 @@ impl Backend {
     fn begin(&mut self, pid: u32, now_ns: u64, phase: u32) {
         self.phase = phase;
         self.pid = pid;
-        self.idle_sleep = 0;
-        self.between_statements = 0;
-        self.local_transactions = 0;
-        self.statements = 0;
         self.backend_type = 0;
-        self.slept_idle = 0;
+        self.local_transactions = 0;
         self.database = 0;
         self.role = 0;
+        self.idle_sleep = 0;
+        self.between_statements = 0;
+        self.slept_idle = 0;
+        self.has_base = 0;
         self.status = 0;
+        self.wait_word = 0;
         self.start_ns = now_ns;
         self.statement_start_ns = now_ns;
-        self.statement_base = [0; BUCKET_SLOTS];
     }
 
     /// Charges everything up to `now`, at which the backend is running in its own context. A request that ended an
@@ -139,7 +146,7 @@ impl Backend {
     /// with no transaction open.
     #[inline(always)]
     pub fn switch_out(&mut self, event: u32, bucket: u32, idle: bool, run_delay_ns: u64) {
-        self.idle_sleep = idle as u32;
+        self.idle_sleep = idle as u8;
         self.ledger.switch_out(event, if idle { IDLE } else { bucket }, run_delay_ns);
     }
 
@@ -154,7 +161,7 @@ impl Backend {
         self.ledger.clear();
         self.start_ns = self.ledger.charged_to_ns;
         self.statement_start_ns = self.start_ns;
-        self.statement_base = [0; BUCKET_SLOTS];
+        self.has_base = 0;
         self.between_statements = 0;
     }
 
@@ -163,12 +170,12 @@ impl Backend {
         self.between_statements = 0;
         self.statement_start_ns = self.ledger.charged_to_ns;
         self.statement_base = self.ledger.buckets;
+        self.has_base = 1;
     }
 
     /// The statement answered at the instant the backend was advanced to is over; the unit goes on.
     #[inline(always)]
     pub fn close_statement(&mut self) {
-        self.statements = self.statements.wrapping_add(1);
         self.open_statement();
         self.between_statements = 1;
         self.phase = IN_UNIT;
@@ -178,11 +185,17 @@ impl Backend {
     /// next idle sleep says otherwise, the next unit begins here: its request may already be waiting.
     #[inline(always)]
     pub fn close(&mut self, local_transactions: u32) {
-        self.statements = self.statements.wrapping_add(1);
         self.phase = IDLE_OR_FIRST;
         self.local_transactions = local_transactions;
         self.slept_idle = 0;
         self.open();
+    }
+
+    /// Time of the open statement in one bucket, ns.
+    #[inline(always)]
+    pub fn statement_ns(&self, bucket: usize) -> u64 {
+        let ns = self.ledger.buckets[bucket & (BUCKET_SLOTS - 1)];
+        if self.has_base == 0 { ns } else { ns - self.statement_base[bucket & (BUCKET_SLOTS - 1)] }
     }
 
     /// Whether a unit is open that this slot has seen from its begin.

@@ -38,8 +38,8 @@ pub const WAKE_TO_RUN: u32 = 14;
 
 /// Σ of the buckets and of idle time, ns: all that was charged, each ns once.
 pub fn charged_ns(buckets: &[u64; BUCKET_SLOTS]) -> u64 {
-    let all: u64 = buckets.iter().sum();
-    all - buckets[WAKE_TO_RUN as usize]
+    let charged = buckets.iter().enumerate().filter(|(slot, _)| *slot != WAKE_TO_RUN as usize);
+    charged.map(|(_, ns)| ns).sum()
 }
 
 impl Bucket {

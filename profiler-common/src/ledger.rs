@@ -85,7 +85,7 @@ pub struct Ledger {
     pub n_events: u32,
     /// Index of the entry of the last gap; its run-queue time is added when the gap is split.
     last_entry: u32,
-    reserved: u32,
+    reserved: [u32; 3],
     /// Time by bucket since the last clear, ns.
     pub buckets: [u64; BUCKET_SLOTS],
     /// Time by bucket over the task's life, ns.
@@ -93,7 +93,7 @@ pub struct Ledger {
     /// Waits by event since the last clear.
     pub events: [EventCharge; EVENT_ENTRIES],
 }
-crate::shared!(Ledger, 56 + 16 * BUCKET_SLOTS + 24 * EVENT_ENTRIES);
+crate::shared!(Ledger, 64 + 16 * BUCKET_SLOTS + 24 * EVENT_ENTRIES);
 
 /// Where the ledger reports what it could not do: a counter per kind of loss.
 pub trait LossCounter {

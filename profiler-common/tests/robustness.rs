@@ -5,7 +5,7 @@ mod simulator;
 
 use profiler_common::{
     backend::{Backend, STARTING, UNSEEN},
-    bucket::{BUCKET_SLOTS, Bucket, charged_ns},
+    bucket::{BUCKET_SLOTS, Bucket, WAKE_TO_RUN, charged_ns},
     event::PREEMPTED,
     ledger::{EVENT_ENTRIES, Ledger, SchedInfo, SchedulerClock},
     loss::Loss,
@@ -42,18 +42,24 @@ fn event() -> impl Strategy<Value = u32> {
     prop_oneof![Just(PREEMPTED), Just(CLIENT_READ), 0..40_u32, any::<u32>()]
 }
 
+/// Any number, even one that is no bucket; but not the part of one, which nothing is charged to.
+fn bucket() -> impl Strategy<Value = u32> {
+    any::<u32>()
+        .prop_map(|bucket| if bucket % BUCKET_SLOTS as u32 == WAKE_TO_RUN { bucket ^ 1 } else { bucket })
+}
+
 fn call() -> impl Strategy<Value = Call> {
     prop_oneof![
         1 => number().prop_map(Call::Forked),
         1 => number().prop_map(Call::Unseen),
-        1 => (event(), any::<u32>(), number(), any::<Option<u32>>()).prop_map(
+        1 => (event(), bucket(), number(), any::<Option<u32>>()).prop_map(
             |(event, bucket, run_delay_ns, idle_at)| Call::Asleep { event, bucket, run_delay_ns, idle_at }
         ),
         8 => number().prop_map(Call::SwitchIn),
         8 => (number(), number(), number()).prop_map(|(now_ns, run_delay_ns, last_arrival_ns)| {
             Call::Advance { now_ns, run_delay_ns, last_arrival_ns }
         }),
-        8 => (event(), any::<u32>(), any::<bool>(), number()).prop_map(
+        8 => (event(), bucket(), any::<bool>(), number()).prop_map(
             |(event, bucket, idle, run_delay_ns)| Call::SwitchOut { event, bucket, idle, run_delay_ns }
         ),
         2 => Just(Call::CloseStatement),
@@ -99,10 +105,15 @@ fn perform(
 fn shown(backend: &Backend) -> impl PartialEq + std::fmt::Debug + use<> {
     let ledger = &backend.ledger;
     let events = ledger.events[..ledger.n_events as usize].to_vec();
-    let sums = (ledger.buckets, ledger.life, backend.statement_base, events);
+    let sums = (
+        ledger.buckets,
+        ledger.life,
+        std::array::from_fn::<u64, BUCKET_SLOTS, _>(|slot| backend.statement_ns(slot)),
+        events,
+    );
     let instants = (ledger.charged_to_ns, backend.start_ns, backend.statement_start_ns);
     let state = (backend.phase, backend.sleeps_idle(), backend.is_in_unit(), backend.slept_idle);
-    (sums, instants, state, backend.statements, backend.local_transactions)
+    (sums, instants, state, backend.local_transactions)
 }
 
 /// Any call on a [`Ledger`] alone.
@@ -124,7 +135,7 @@ fn part() -> impl Strategy<Value = Part> {
         number().prop_map(Part::CloseGap),
         Just(Part::CloseQueue),
         number().prop_map(Part::RunTo),
-        (event(), any::<u32>(), number()).prop_map(|(event, bucket, ns)| Part::SwitchOut(event, bucket, ns)),
+        (event(), bucket(), number()).prop_map(|(event, bucket, ns)| Part::SwitchOut(event, bucket, ns)),
         Just(Part::Clear),
     ]
 }

@@ -133,7 +133,8 @@ fn spread(histogram: u32, ns: u64) {
 #[inline(always)]
 fn record_statement(backend: &mut Backend, live: &Live) {
     let every = live.statement_every;
-    if every == 0 {
+    let wall_ns = backend.ledger.charged_to_ns - backend.statement_start_ns;
+    if every == 0 || wall_ns < live.min_latency_ns {
         return;
     }
     // By chance, not by count: a count falls into step with transactions of that many statements.
@@ -168,7 +169,7 @@ fn emit(backend: &mut Backend, kind: u32, transactions: u32, weight: u32) {
         record.n_events = 0;
         let mut bucket = 0;
         while bucket < BUCKET_SLOTS {
-            record.buckets[bucket] -= backend.statement_base[bucket];
+            record.buckets[bucket] = backend.statement_ns(bucket);
             bucket += 1;
         }
     }

@@ -75,7 +75,7 @@ fn switch_out(backend: &mut Backend, task: Task, now_ns: u64, runnable: bool, st
     if backend.status == 0 {
         server::resolve_status(backend);
     }
-    let event = match server::wait_event_info() {
+    let event = match server::wait_event_info(backend) {
         Some(word) => event::index(word),
         None => {
             Losses.count(Loss::WaitUnreadable);

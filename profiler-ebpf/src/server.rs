@@ -2,7 +2,7 @@
 
 use aya_ebpf::helpers::bpf_probe_read_user;
 use profiler_common::{
-    backend::{Backend, NOT_A_CLIENT},
+    backend::{Backend, IDLE_OR_FIRST, IN_UNIT, NOT_A_CLIENT},
     ledger::LossCounter,
     loss::Loss,
 };
@@ -22,11 +22,18 @@ pub fn read<T>(address: u64) -> Option<T> {
     unsafe { bpf_probe_read_user(address as *const T) }.ok()
 }
 
-/// `*my_wait_event_info`. The pointer is read each time: it points at a private word before `InitProcess` and after
-/// `ProcKill`.
+/// `*my_wait_event_info`. The pointer moves twice in a backend's life: it points at a private word before `InitProcess`
+/// and after `ProcKill`. A client backend that has answered a request is between the two until it ends, so from then on
+/// it is kept.
 #[inline(always)]
-pub fn wait_event_info() -> Option<u32> {
+pub fn wait_event_info(backend: &mut Backend) -> Option<u32> {
+    if backend.wait_word != 0 {
+        return read(backend.wait_word);
+    }
     let word: u64 = read(WAIT_EVENT_POINTER.load())?;
+    if backend.phase == IDLE_OR_FIRST || backend.phase == IN_UNIT {
+        backend.wait_word = word;
+    }
     read(word)
 }
 

@@ -17,8 +17,7 @@ pub fn check(backend: &Backend, begin: Begin) {
     assert_eq!(charged, backend.wall_ns());
     let life = charged_ns(&ledger.life);
     assert_eq!(life, ledger.charged_to_ns - begin.at_ns, "the life's buckets are not its length");
-    let since = |slot: usize| ledger.buckets[slot] - backend.statement_base[slot];
-    let statement = charged_ns(&std::array::from_fn(since));
+    let statement = charged_ns(&std::array::from_fn(|slot| backend.statement_ns(slot)));
     assert_eq!(statement, ledger.charged_to_ns - backend.statement_start_ns, "the statement's buckets");
     assert!(backend.start_ns <= backend.statement_start_ns, "a statement before its unit");
     assert!(ledger.n_events as usize <= EVENT_ENTRIES);

@@ -197,8 +197,8 @@ impl Programs {
 
     fn statement(&self) -> Stretch {
         let mut buckets = self.backend.ledger.buckets;
-        for (ns, base_ns) in buckets.iter_mut().zip(self.backend.statement_base) {
-            *ns -= base_ns;
+        for (slot, ns) in buckets.iter_mut().enumerate() {
+            *ns = self.backend.statement_ns(slot);
         }
         let end_ns = self.backend.ledger.charged_to_ns;
         Stretch { start_ns: self.backend.statement_start_ns, end_ns, buckets }
