@@ -20,7 +20,7 @@ pub fn run() -> Result<()> {
     let mut build = cargo()?;
     build.args(["build", "--release", "--package", "profiler", "--bin", "pgstall", "--target", &triple]);
     // Naming the target keeps the flag away from build scripts and procedural macros.
-    command::run(build.env("RUSTFLAGS", "-C target-feature=+crt-static"))?;
+    command::run(build.env("RUSTFLAGS", "-C target-feature=+crt-static -C strip=debuginfo"))?;
     let built = target_dir().join(&triple).join("release/pgstall");
     check_static(&built)?;
     let directory = target_dir().join("dist");

@@ -74,7 +74,7 @@ pub struct AttachArgs {
     /// How long to watch: seconds, or with a unit (500ms, 90s, 5m, 1h).
     #[arg(short, long, value_name = "TIME", default_value = "30s", value_parser = positive_duration)]
     pub duration: Duration,
-    /// Print a line per interval while watching: seconds, or with a unit.
+    /// Print a line per interval while watching: seconds, or with a unit; at least 100ms.
     #[arg(short, long, value_name = "TIME", value_parser = interval)]
     pub interval: Option<Duration>,
     /// Form of the result on standard output; jsonl prints a line per interval and the profile last.
@@ -87,14 +87,14 @@ pub struct AttachArgs {
     /// request is already there).
     #[arg(long, value_enum, default_value_t = Borders::Exact)]
     pub borders: Borders,
-    /// Count only transactions at least this long: milliseconds, or with a unit (50ms, 1s).
+    /// Count only transactions, and show only statements, at least this long: milliseconds, or with a unit (50ms, 1s).
     #[arg(long, value_name = "TIME", value_parser = latency)]
     pub min_latency: Option<Duration>,
     /// Count only transactions in this database (name or oid).
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = owner)]
     pub database: Option<String>,
     /// Count only transactions of this role (name or oid).
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = owner)]
     pub user: Option<String>,
     /// How many statements to show.
     #[arg(long, value_name = "N", default_value_t = 10)]
@@ -211,6 +211,14 @@ pub enum Generated {
 /// Longest window and interval.
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
 
+fn owner(text: &str) -> Result<String, String> {
+    match text.parse::<u32>() {
+        Ok(0 | u32::MAX) => Err("no database or role has this oid".to_owned()),
+        _ if text.is_empty() => Err("need a name or an oid".to_owned()),
+        _ => Ok(text.to_owned()),
+    }
+}
+
 fn positive_duration(text: &str) -> Result<Duration, String> {
     bounded(text, 1.0, Duration::from_millis(10))
 }
@@ -231,6 +239,8 @@ fn bounded(text: &str, unit: f64, least: Duration) -> Result<Duration, String> {
     Ok(duration)
 }
 
+const NEED: &str = "need a number, alone or with a unit of us, ms, s, m, h or d, such as 90s";
+
 /// A number with an optional unit; `unit` is the one meant without, in seconds.
 fn parse(text: &str, unit: f64) -> Result<Duration, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -242,11 +252,10 @@ fn parse(text: &str, unit: f64) -> Result<Duration, String> {
         "s" => 1.0,
         "m" | "min" => 60.0,
         "h" => 3600.0,
-        _ => return Err("need a number with a unit of us, ms, s, m or h, such as 90s".to_owned()),
+        "d" => 86_400.0,
+        _ => return Err(NEED.to_owned()),
     };
-    let number: f64 = number
-        .parse()
-        .map_err(|_| "need a number with a unit of us, ms, s, m or h, such as 90s".to_owned())?;
+    let number: f64 = number.parse().map_err(|_| NEED.to_owned())?;
     Duration::try_from_secs_f64(number * factor).map_err(|error| error.to_string())
 }
 

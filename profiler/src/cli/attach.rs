@@ -30,7 +30,10 @@ pub(super) fn run(args: AttachArgs) -> Exit {
 }
 
 fn attach(args: AttachArgs) -> Result<Exit, Exit> {
-    let output = args.output.as_deref().map(Output::create).transpose()?;
+    if !terminal::stdout_is_open() {
+        return Err(Exit::Output("standard output is closed, need a place for the result".to_owned()));
+    }
+    let output = args.output.as_deref().map(|path| Output::create(path, args.show_literals)).transpose()?;
     let records = args.records.as_deref().map(File::create).transpose();
     let records = records.map_err(|error| Exit::Output(format!("cannot write the records: {error}")))?;
     let borders = match (args.border_signal, args.borders) {
@@ -108,7 +111,8 @@ fn print(format: Format, profile: &Profile) -> io::Result<()> {
 struct Signals {
     interrupt: UnixSignal,
     terminate: UnixSignal,
-    hang_up: UnixSignal,
+    /// `None` where it was ignored when this process began (nohup): then it stays ignored.
+    hang_up: Option<UnixSignal>,
 }
 
 impl Signals {
@@ -116,9 +120,19 @@ impl Signals {
         Ok(Signals {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
-            hang_up: signal(SignalKind::hangup())?,
+            hang_up: if is_ignored(libc::SIGHUP)? { None } else { Some(signal(SignalKind::hangup())?) },
         })
     }
+}
+
+fn is_ignored(number: libc::c_int) -> io::Result<bool> {
+    let mut action = std::mem::MaybeUninit::<libc::sigaction>::uninit();
+    // SAFETY: asks only; the answer's place is valid.
+    if unsafe { libc::sigaction(number, std::ptr::null(), action.as_mut_ptr()) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call above filled it.
+    Ok(unsafe { action.assume_init() }.sa_sigaction == libc::SIG_IGN)
 }
 
 impl Signal for Signals {
@@ -126,8 +140,17 @@ impl Signal for Signals {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
-            _ = self.hang_up.recv() => {}
+            () = hang_up(&mut self.hang_up) => {}
         }
+    }
+}
+
+async fn hang_up(signal: &mut Option<UnixSignal>) {
+    match signal {
+        Some(signal) => {
+            signal.recv().await;
+        }
+        None => std::future::pending().await,
     }
 }
 

@@ -4,7 +4,7 @@
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, BufWriter, Write as _},
-    os::unix::fs::FileTypeExt as _,
+    os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
 };
 
@@ -28,8 +28,15 @@ enum Way {
 
 impl Output {
     /// Opens what can be opened before the result is there.
-    pub fn create(path: &Path) -> Result<Output, Exit> {
-        let way = way(path).map_err(|error| {
+    ///
+    /// A `private` file that is new is for its owner only.
+    pub fn create(path: &Path, private: bool) -> Result<Output, Exit> {
+        if path.as_os_str() == "-" {
+            return Err(Exit::Usage(
+                "-o takes a file; for JSON on standard output use --format json".to_owned(),
+            ));
+        }
+        let way = way(path, private).map_err(|error| {
             Exit::Output(format!(
                 "cannot write {}: {error}; need a file in a directory that exists and is writable",
                 path.display()
@@ -50,7 +57,7 @@ impl Output {
     }
 }
 
-fn way(path: &Path) -> io::Result<Way> {
+fn way(path: &Path, private: bool) -> io::Result<Way> {
     let place = match fs::metadata(path) {
         Ok(found) if found.file_type().is_fifo() => return Ok(Way::Pipe),
         Ok(found) if !found.is_file() => {
@@ -68,7 +75,8 @@ fn way(path: &Path) -> io::Result<Way> {
     let mut beside = name.to_owned();
     beside.push(format!(".{}.part", std::process::id()));
     let beside = place.with_file_name(beside);
-    let file = OpenOptions::new().write(true).create_new(true).open(&beside)?;
+    let mode = if private { 0o600 } else { 0o666 };
+    let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&beside)?;
     let temporary = Temporary { path: beside, file };
     if let Ok(found) = fs::metadata(&place) {
         temporary.file.set_permissions(found.permissions())?;
@@ -113,13 +121,13 @@ mod tests {
 
     #[test]
     fn devices_stay_devices_and_links_stay_links() {
-        assert!(matches!(way(Path::new("/dev/null")).unwrap(), Way::Open(_)));
+        assert!(matches!(way(Path::new("/dev/null"), false).unwrap(), Way::Open(_)));
         let directory = std::env::temp_dir().join(format!("pgstall-output-{}", std::process::id()));
         fs::create_dir(&directory).unwrap();
         let (file, link) = (directory.join("file"), directory.join("link"));
         fs::write(&file, "old").unwrap();
         symlink(&file, &link).unwrap();
-        match way(&link).unwrap() {
+        match way(&link, false).unwrap() {
             Way::Beside { place, temporary } => {
                 assert_eq!(place, file.canonicalize().unwrap());
                 assert!(temporary.path.exists());
@@ -130,8 +138,8 @@ mod tests {
             fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(left.len(), 2, "{left:?}");
         assert_eq!(fs::read_to_string(&file).unwrap(), "old");
-        assert!(way(&directory).is_err());
-        assert!(way(&directory.join("missing/file")).is_err());
+        assert!(way(&directory, false).is_err());
+        assert!(way(&directory.join("missing/file"), false).is_err());
         fs::remove_dir_all(&directory).unwrap();
     }
 }

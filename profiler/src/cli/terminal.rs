@@ -4,6 +4,12 @@ use std::io::{self, IsTerminal as _, Write as _};
 
 use crate::report::text::Style;
 
+/// Whether there is a standard output at all; the standard library would write nowhere and say nothing.
+pub fn stdout_is_open() -> bool {
+    // SAFETY: asks for the flags of a file descriptor, which need not exist.
+    unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) != -1 }
+}
+
 /// Columns where they cannot be asked for.
 const DEFAULT_COLUMNS: usize = 100;
 

@@ -49,6 +49,9 @@ impl Support {
     }
 }
 
+/// Said of what only a process that may load programs can find out.
+const NOT_ALLOWED: &str = "not known without the privileges above";
+
 /// Why each offset of `task_struct` could not be resolved, or what it is.
 pub type Offsets = Result<KernelOffsets, String>;
 
@@ -91,6 +94,8 @@ impl Features {
     /// Asks the running kernel.
     pub fn gather() -> Self {
         let btf = KernelBtf::load();
+        let privileges = Privileges::current();
+        let may_load = privileges.as_ref().is_none_or(|privileges| privileges.bpf || privileges.sys_admin);
         let (support, offsets, tracepoints) = match &btf {
             Ok(btf) => (
                 Support::Yes,
@@ -101,7 +106,7 @@ impl Features {
         };
         Self {
             release: text("/proc/sys/kernel/osrelease"),
-            privileges: Privileges::current(),
+            privileges,
             btf: support,
             offsets,
             tracepoints,
@@ -112,10 +117,11 @@ impl Features {
             cgroup_version: cgroup_version(),
             memlock: text("/proc/self/limits").and_then(|limits| memlock(&limits)),
             pid_max: text("/proc/sys/kernel/pid_max").and_then(|value| value.parse().ok()),
-            maps: MAPS.iter().map(|&(name, kind)| (name.to_owned(), map_support(kind))).collect(),
+            maps: MAPS.iter().map(|&(name, kind)| (name.to_owned(), map_support(kind, may_load))).collect(),
             run_delay: run_delay(text("/proc/self/schedstat").as_deref()),
             jit: text("/proc/sys/net/core/bpf_jit_enable").map(|value| value != "0"),
             bpf_statistics: match enable_stats(Stats::RunTime) {
+                _ if !may_load => Support::Unknown(NOT_ALLOWED.to_owned()),
                 Ok(_) => Support::Yes,
                 Err(error) => Support::No(error.io_error.to_string()),
             },
@@ -171,7 +177,10 @@ fn memlock(limits: &str) -> Option<String> {
     rest.split_whitespace().next().map(str::to_owned)
 }
 
-fn map_support(kind: MapType) -> Support {
+fn map_support(kind: MapType, may_load: bool) -> Support {
+    if !may_load {
+        return Support::Unknown(NOT_ALLOWED.to_owned());
+    }
     match is_map_supported(kind) {
         Ok(true) => Support::Yes,
         Ok(false) => Support::No("the kernel does not know this map type".to_owned()),

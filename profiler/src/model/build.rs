@@ -117,6 +117,8 @@ pub fn build(inputs: Inputs<'_>) -> Profile {
         list_pids,
     } = inputs;
     let major = postgres.major;
+    // Short statements are not recorded where short transactions are not wanted.
+    let counted = capture.filters.min_latency_ns.is_none().then_some(aggregates.totals.statements);
     let transactions = transactions::transactions(major, aggregates, window.duration_ns());
     let slowest = slowest.records().iter();
     let slowest = slowest.map(|record| single::slow(major, record, &window, statements)).collect();
@@ -129,7 +131,7 @@ pub fn build(inputs: Inputs<'_>) -> Profile {
         capture: self::capture(capture, &transactions, aggregates, statements, window.duration_ns()),
         window: self::window(&window),
         transactions,
-        statements: statements.top(n_statements, aggregates.totals.wall_ns),
+        statements: statements.top(n_statements, aggregates.totals.wall_ns, counted),
         processes: processes::by_type(processes, list_pids),
         timeline,
         slowest,

@@ -86,29 +86,41 @@ impl Statements {
     }
 
     /// The `n` texts with the most time, the most first; shares are of `transactions_ns`, the time of all
-    /// transactions.
-    pub fn top(&self, n: usize, transactions_ns: u64) -> Vec<Statement> {
+    /// transactions. `counted` is how many statements there were in all, if every one had its chance of being recorded:
+    /// a sample's weights only come near that number, and are brought to it.
+    pub fn top(&self, n: usize, transactions_ns: u64, counted: Option<u64>) -> Vec<Statement> {
+        let weights: u64 = self.entries.values().map(|entry| entry.calls).sum();
+        let sampled = self.entries.values().any(|entry| entry.estimated);
+        let scale = match counted {
+            Some(counted) if sampled && weights != 0 => counted as f64 / weights as f64,
+            _ => 1.0,
+        };
         let mut entries: Vec<_> = self.entries.iter().collect();
         entries.sort_by(|(text, entry), (other_text, other)| {
             other.wall_ns.cmp(&entry.wall_ns).then_with(|| text.cmp(other_text))
         });
-        entries.into_iter().take(n).map(|(text, entry)| entry.statement(text, transactions_ns)).collect()
+        entries
+            .into_iter()
+            .take(n)
+            .map(|(text, entry)| entry.statement(text, transactions_ns, scale))
+            .collect()
     }
 }
 
 impl Entry {
-    fn statement(&self, text: &Option<Arc<str>>, transactions_ns: u64) -> Statement {
+    fn statement(&self, text: &Option<Arc<str>>, transactions_ns: u64, scale: f64) -> Statement {
+        let scaled = |figure: u64| (figure as f64 * scale).round() as u64;
         Statement {
             query: text.as_deref().map(str::to_owned),
             query_id: match self.query_id {
                 QueryId::One(id) => query_id(id),
                 QueryId::None | QueryId::Several => None,
             },
-            calls: self.calls,
+            calls: scaled(self.calls),
             calls_estimated: self.estimated,
             mean_ns: apportion(&self.buckets, self.calls).iter().sum(),
             max_ns: self.max_ns,
-            share: share(self.wall_ns, transactions_ns),
+            share: share(scaled(self.wall_ns).min(transactions_ns), transactions_ns),
             buckets: bucket_means(&self.buckets, self.calls),
         }
     }
@@ -171,7 +183,7 @@ pub(super) mod tests {
         statements.add(&record("SELECT a FROM t WHERE id = 1", 100));
         statements.add(&record("SELECT a FROM t WHERE id = 22", 300));
         statements.add(&record("COMMIT", 50));
-        let top = statements.top(10, 900);
+        let top = statements.top(10, 900, None);
         assert_eq!(top.len(), 2);
         assert_eq!(top[0].query.as_deref(), Some("SELECT a FROM t WHERE id = ?"));
         assert_eq!((top[0].calls, top[0].mean_ns, top[0].max_ns), (2, 200, 300));
@@ -187,7 +199,7 @@ pub(super) mod tests {
         sampled.weight = 16;
         sampled.query_id = u64::MAX;
         statements.add(&sampled);
-        let top = statements.top(1, 3200);
+        let top = statements.top(1, 3200, None);
         assert_eq!((top[0].calls, top[0].mean_ns, top[0].share), (16, 100, Some(0.5)));
         assert!(top[0].calls_estimated);
         assert_eq!(top[0].query_id.as_deref(), Some("-1"));
@@ -201,12 +213,12 @@ pub(super) mod tests {
             one.query_id = id;
             statements.add(&one);
         }
-        assert_eq!(statements.top(1, 0)[0].query_id.as_deref(), Some("5"));
+        assert_eq!(statements.top(1, 0, None)[0].query_id.as_deref(), Some("5"));
         let mut other = record("SELECT 2", 1);
         other.query_id = 6;
         statements.add(&other);
-        assert_eq!(statements.top(1, 0)[0].query_id, None);
-        assert_eq!(statements.top(1, 0)[0].share, None);
+        assert_eq!(statements.top(1, 0, None)[0].query_id, None);
+        assert_eq!(statements.top(1, 0, None)[0].share, None);
     }
 
     #[test]
@@ -216,7 +228,7 @@ pub(super) mod tests {
         let mut overlong = record("x", 10);
         overlong.text_len = TEXT_BYTES as u32 + 1;
         statements.add(&overlong);
-        let top = statements.top(5, 100);
+        let top = statements.top(5, 100, None);
         assert_eq!(top.len(), 1);
         assert_eq!((top[0].query.as_deref(), top[0].calls), (None, 2));
         assert_eq!(statements.distinct(), 0);

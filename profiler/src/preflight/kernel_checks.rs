@@ -270,7 +270,8 @@ fn supported(
         Support::Yes => Check::ok(name, works, needed),
         Support::No(reason) => Check::not_ok(name, otherwise, reason, needed, fix),
         Support::Unknown(reason) => {
-            Check::not_ok(name, otherwise, format!("could not be tried: {reason}"), needed, fix)
+            let found = format!("could not be tried: {reason}");
+            Check::not_ok(name, State::Warning, found, needed, "meet the other checks, then try again")
         }
     }
 }

@@ -92,7 +92,7 @@ impl Probes {
 
         let mut bucket_of_event: Array<MapData, [u32; EVENT_SLOTS]> =
             take(&mut ebpf, "BUCKET_OF_EVENT")?.try_into()?;
-        bucket_of_event.set(0, &*plan.bucket_of_event, 0).context("cannot fill BUCKET_OF_EVENT")?;
+        bucket_of_event.set(0, *plan.bucket_of_event, 0).context("cannot fill BUCKET_OF_EVENT")?;
         let mut free_slots: Queue<MapData, u32> = take(&mut ebpf, "FREE_SLOTS")?.try_into()?;
         for slot in 1..=plan.slots {
             free_slots.push(slot, 0).context("cannot fill FREE_SLOTS")?;

@@ -108,8 +108,10 @@ impl Attachment {
 
     /// Whether the server is still there.
     pub(super) fn postmaster_lives(&self) -> bool {
-        let now = target::procfs::stat(self.cluster.postmaster_pid()).map(|stat| stat.start_ticks);
-        now.is_some() && now == self.postmaster_start
+        let pid = self.cluster.postmaster_pid();
+        let now = target::procfs::stat(pid).map(|stat| stat.start_ticks);
+        // A server that ended stays listed, without its executable, until its parent has noticed.
+        now.is_some() && now == self.postmaster_start && target::procfs::executable(pid).is_ok()
     }
 }
 

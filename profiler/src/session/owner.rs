@@ -45,7 +45,7 @@ impl Owner {
     /// Learns the oid from the backends there are.
     pub(super) fn learn(&mut self, cluster: &Cluster, backends: &[Backend]) {
         let Some(wanted) = self.wanted.as_deref().filter(|_| self.is_unknown()) else { return };
-        let named = backends.iter().find(|backend| name(backend, self.kind) == Some(wanted));
+        let named = backends.iter().find(|backend| is_of(backend, self.kind, wanted));
         let Some(Ok(Some(status))) = named.map(|backend| cluster.status_of(backend.pid)) else { return };
         self.oid = match self.kind {
             Kind::Database => status.database_oid,
@@ -54,19 +54,27 @@ impl Owner {
     }
 }
 
-/// `postgres: [cluster_name: ]user database host(port) activity`
-fn name(backend: &Backend, kind: Kind) -> Option<&str> {
-    let title = backend.title.as_deref()?.strip_prefix("postgres: ")?;
-    let (before_host, _) = title.split_once('(').or_else(|| title.split_once(" [local]"))?;
-    let mut words = before_host.rsplit(' ');
-    if title.contains('(') && !before_host.ends_with("[local]") {
-        words.next();
-    }
-    let words: Vec<&str> = words.filter(|word| *word != "[local]").collect();
+/// `postgres: [cluster_name: ]user database host(port) activity`. Names may hold blanks, so the title cannot be taken
+/// apart; it is compared at the ends of the part before the host.
+fn is_of(backend: &Backend, kind: Kind, wanted: &str) -> bool {
+    let title = backend.title.as_deref().and_then(|title| title.strip_prefix("postgres: "));
+    let Some(names) = title.and_then(before_host) else { return false };
     match kind {
-        Kind::Database => words.first().copied(),
-        Kind::Role => words.get(1).copied(),
+        Kind::Database => names.strip_suffix(wanted).is_some_and(|rest| rest.ends_with(' ')),
+        Kind::Role => {
+            let starts = |names: &str| names.strip_prefix(wanted).is_some_and(|rest| rest.starts_with(' '));
+            starts(names) || names.split_once(": ").is_some_and(|(_, names)| starts(names))
+        }
     }
+}
+
+/// `user database` of `user database host(port) activity` or `user database [local] activity`.
+fn before_host(title: &str) -> Option<&str> {
+    if let Some((names, _)) = title.split_once(" [local]") {
+        return Some(names);
+    }
+    let (names_and_host, _) = title.split_once('(')?;
+    names_and_host.rsplit_once(' ').map(|(names, _)| names)
 }
 
 #[cfg(test)]
@@ -78,15 +86,19 @@ mod tests {
     }
 
     #[test]
-    fn names_are_read_from_titles() {
+    fn names_are_found_in_titles() {
         for (title, user, database) in [
-            ("postgres: alice shop [local] idle", Some("alice"), Some("shop")),
-            ("postgres: alice shop 127.0.0.1(53210) SELECT", Some("alice"), Some("shop")),
-            ("postgres: 15/main: alice shop [local] INSERT waiting", Some("alice"), Some("shop")),
-            ("postgres: checkpointer ", None, None),
+            ("postgres: alice shop [local] idle", "alice", "shop"),
+            ("postgres: alice shop 127.0.0.1(53210) SELECT", "alice", "shop"),
+            ("postgres: 15/main: alice shop [local] INSERT waiting", "alice", "shop"),
+            ("postgres: bob b we ird ::1(53210) idle", "bob b", "we ird"),
         ] {
-            assert_eq!(name(&backend(title), Kind::Role), user, "{title}");
-            assert_eq!(name(&backend(title), Kind::Database), database, "{title}");
+            let backend = backend(title);
+            assert!(is_of(&backend, Kind::Role, user), "{title}");
+            assert!(is_of(&backend, Kind::Database, database), "{title}");
+            assert!(!is_of(&backend, Kind::Role, &user[1..]), "{title}");
+            assert!(!is_of(&backend, Kind::Database, &database[1..]), "{title}");
         }
+        assert!(!is_of(&backend("postgres: checkpointer "), Kind::Role, "checkpointer"));
     }
 }

@@ -114,6 +114,15 @@ impl Attachment {
                 watched.cost.measured.as_secs_f64()
             ));
         }
+        let checkpointers =
+            self.types.values().filter(|kind| kind.as_deref() == Some("checkpointer")).count();
+        if checkpointers > 1 {
+            notes.push(
+                "the server restarted its processes in the window (its checkpointer was replaced): a backend crashed, \
+                 see the server's log"
+                    .to_owned(),
+            );
+        }
         for name in &watched.owner_unknown {
             notes.push(format!(
                 "no connection of {name} was seen, so nothing was counted: names are taken from process titles; give \

@@ -59,6 +59,8 @@ pub struct BackendStatus {
     pub role_oid: u32,
     /// Whether a transaction is open.
     pub in_transaction: bool,
+    /// When it began, µs since 2000-01-01 00:00 UTC by the server's clock.
+    pub transaction_start_us: Option<i64>,
     /// Query identifier; `None` where the server computes none.
     pub query_id: Option<u64>,
     /// The statement being executed, or the last one; cut at the server's `track_activity_query_size`.
@@ -101,13 +103,15 @@ fn read_status(cluster: &Cluster, memory: &Memory) -> Result<Option<BackendStatu
         let kind = u32_at(at(layout.st_backend_type))?;
         let query_id = u64_at(at(layout.st_query_id))?;
         let text = u64_at(at(layout.st_activity_raw))?;
+        let transaction_start = u64_at(at(layout.st_xact_start_timestamp))?;
         let found = BackendStatus {
             state: state(layout, u32_at(at(layout.st_state))?),
             backend_type_number: kind,
             backend_type: layout.backend_type_name(kind),
             database_oid: u32_at(at(layout.st_databaseid))?,
             role_oid: u32_at(at(layout.st_userid))?,
-            in_transaction: u64_at(at(layout.st_xact_start_timestamp))? != 0,
+            in_transaction: transaction_start != 0,
+            transaction_start_us: (transaction_start != 0).then_some(transaction_start.cast_signed()),
             query_id: (query_id != 0).then_some(query_id),
             text: statement(cluster, memory, text)?,
         };

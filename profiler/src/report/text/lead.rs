@@ -14,6 +14,8 @@ use crate::{
 
 /// A bucket with less of the time is not worth a place in the sentence, unless it is the largest.
 const WORTH_NAMING: f64 = 0.15;
+/// Fewer transactions per connection than this are worth a sentence.
+const FEW_TRANSACTIONS: u64 = 10;
 /// More unexplained time than this is worth a warning.
 const UNATTRIBUTED_WARNING: f64 = 0.05;
 
@@ -26,6 +28,12 @@ pub(super) fn write(page: &mut Page, profile: &Profile) {
         page.paragraph(Paint::Plain, "", &why_empty(profile), usize::MAX);
     } else {
         page.paragraph(Paint::Strong, "", &answer(profile), usize::MAX);
+        if let Some(sentence) = left_out(&profile.capture.filters) {
+            page.paragraph(Paint::Strong, "", &sentence, usize::MAX);
+        }
+        if let Some(sentence) = connections(profile) {
+            page.paragraph(Paint::Plain, "", &sentence, usize::MAX);
+        }
     }
     for warning in warnings(profile) {
         page.paragraph(Paint::Warning, "! ", &warning, usize::MAX);
@@ -100,6 +108,32 @@ fn largest(buckets: &[BucketBudget]) -> String {
     }
 }
 
+/// What the numbers leave out on request.
+fn left_out(filters: &Filters) -> Option<String> {
+    let Filters { min_latency_ns, database, user } = filters;
+    let min = min_latency_ns.map(|min_ns| format!("took at least {}", duration(min_ns)));
+    let database = database.as_ref().map(|name| format!("ran in database {name}"));
+    let user = user.as_ref().map(|name| format!("ran as role {name}"));
+    let conditions: Vec<String> = [min, database, user].into_iter().flatten().collect();
+    let processes = "the processes below are all there are";
+    (!conditions.is_empty())
+        .then(|| format!("Only transactions that {} are counted; {processes}.", conditions.join(" and ")))
+}
+
+/// A connection per few transactions costs more than most transactions do.
+fn connections(profile: &Profile) -> Option<String> {
+    let connections = &profile.capture.connections;
+    let startup_ns = connections.mean_startup_ns?;
+    let many = connections.count * FEW_TRANSACTIONS > profile.transactions.count && connections.count >= 10;
+    many.then(|| {
+        format!(
+            "{} were opened, {} each to start up, which is in no transaction: a connection pool would save that.",
+            counted(connections.count, "connection", "connections"),
+            duration(startup_ns)
+        )
+    })
+}
+
 fn why_empty(profile: &Profile) -> String {
     let Filters { min_latency_ns, database, user } = &profile.capture.filters;
     let mut reasons = Vec::new();
@@ -149,8 +183,8 @@ fn warnings(profile: &Profile) -> Vec<String> {
     }
     if !profile.capture.borders.exact {
         warnings.push(
-            "Approximate borders: transactions whose next request was already there are merged, so counts are \
-             too low and latencies too high."
+            "Approximate borders: transactions whose next request was already there may share one unit; their \
+             number is right, percentiles may be too high."
                 .to_owned(),
         );
     }

@@ -38,7 +38,10 @@ fn sentences(profile: &Profile) -> Vec<String> {
     }
     let followed = capture.backends.followed.map(|n| counted(n, "client backend", "client backends"));
     let followed = followed.unwrap_or_else(|| "number of client backends not known".to_owned());
-    sentences.push(format!("followed: {followed}; {} ended", count(capture.backends.ended)));
+    sentences.push(format!(
+        "followed: {followed}; {} of the server ended",
+        counted(capture.backends.ended, "process", "processes")
+    ));
     if let Some(startup_ns) = capture.connections.mean_startup_ns {
         sentences.push(format!(
             "connections: {} started up, on average in {} (fork to ready for queries; not a transaction)",
