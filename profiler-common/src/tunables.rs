@@ -60,6 +60,10 @@ pub struct Live {
     pub window_open: u32,
     /// One statement in this many is recorded with its text; 0 = none.
     pub statement_every: u32,
+    /// Most statements a CPU records before `tick` changes, so that a burst cannot fill the ring before anybody looks.
+    pub statement_limit: u32,
+    /// Changes with every look at the ring.
+    pub tick: u32,
     /// Units at least this long are recorded, ns.
     pub slow_ns: u64,
     /// Units shorter than this are not counted, ns.
@@ -69,4 +73,4 @@ pub struct Live {
     /// Only units of backends of this role (oid) are counted; 0 = of any.
     pub role: u32,
 }
-crate::shared!(Live, 32);
+crate::shared!(Live, 40);

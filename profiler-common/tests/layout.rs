@@ -25,7 +25,7 @@ fn sizes() {
         ("EventTotals", size_of::<EventTotals>(), align_of::<EventTotals>(), 24),
         ("Histogram", size_of::<Histogram>(), align_of::<Histogram>(), 9_216),
         ("Record", size_of::<Record>(), align_of::<Record>(), 1_584),
-        ("Live", size_of::<Live>(), align_of::<Live>(), 32),
+        ("Live", size_of::<Live>(), align_of::<Live>(), 40),
     ];
     for (name, size, align, expected) in sizes {
         assert_eq!((size, align), (expected, 8), "{name}");

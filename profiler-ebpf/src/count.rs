@@ -16,7 +16,7 @@ use profiler_common::{
 
 use crate::{
     config::{STATUS_ACTIVITY, STATUS_QUERY_ID},
-    maps::{self, EVENTS, HISTOGRAMS, LIVE, Losses, RECORDS, WALL_HISTOGRAM},
+    maps::{self, EVENTS, HISTOGRAMS, LIVE, Losses, RECORDS, STATEMENTS, WALL_HISTOGRAM},
     server,
 };
 
@@ -142,6 +142,16 @@ fn record_statement(backend: &mut Backend, live: &Live) {
     if every > 1 && unsafe { bpf_get_prandom_u32() } % every != 0 {
         return;
     }
+    let Some(recorded) = STATEMENTS.get_ptr_mut(0) else { return };
+    // SAFETY: this CPU's copy, preemption is off.
+    let [tick, n_recorded] = unsafe { &mut *recorded };
+    if *tick != live.tick {
+        (*tick, *n_recorded) = (live.tick, 0);
+    }
+    if *n_recorded >= live.statement_limit {
+        return;
+    }
+    *n_recorded += 1;
     emit(backend, KIND_STATEMENT, 0, every);
 }
 

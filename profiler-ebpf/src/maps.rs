@@ -52,6 +52,10 @@ pub static CLOCK: PerCpuArray<SchedulerClock> = PerCpuArray::with_max_entries(1,
 /// Older figures are not used: the two clocks drift apart, by 500 ns in a millisecond at the very most.
 const CLOCK_AGE_NS: u64 = 1_000_000_000;
 
+/// How many statements this CPU has recorded since which tick of [`Live`].
+#[map]
+pub static STATEMENTS: PerCpuArray<[u32; 2]> = PerCpuArray::with_max_entries(1, 0);
+
 /// Sums per wait event.
 #[map]
 pub static EVENTS: PerCpuArray<EventTotals> = PerCpuArray::with_max_entries(EVENT_SLOTS as u32, 0);

@@ -92,6 +92,8 @@ fn places_without_a_server() -> Result<()> {
     if !gate::root() {
         return Ok(());
     }
+    // Where none runs at all, that is what is said.
+    let _server = Server::installed()?;
     let scratch = Scratch::new("bad-input")?;
     let path = scratch.path().to_string_lossy();
     let outcome = attach(scratch.path(), &["--pgdata", &path])?;

@@ -90,9 +90,8 @@ impl Statements {
     /// a sample's weights only come near that number, and are brought to it.
     pub fn top(&self, n: usize, transactions_ns: u64, counted: Option<u64>) -> Vec<Statement> {
         let weights: u64 = self.entries.values().map(|entry| entry.calls).sum();
-        let sampled = self.entries.values().any(|entry| entry.estimated);
         let scale = match counted {
-            Some(counted) if sampled && weights != 0 => counted as f64 / weights as f64,
+            Some(counted) if weights != 0 => counted as f64 / weights as f64,
             _ => 1.0,
         };
         let mut entries: Vec<_> = self.entries.iter().collect();
@@ -117,7 +116,7 @@ impl Entry {
                 QueryId::None | QueryId::Several => None,
             },
             calls: scaled(self.calls),
-            calls_estimated: self.estimated,
+            calls_estimated: self.estimated || scale != 1.0,
             mean_ns: apportion(&self.buckets, self.calls).iter().sum(),
             max_ns: self.max_ns,
             share: share(scaled(self.wall_ns).min(transactions_ns), transactions_ns),
