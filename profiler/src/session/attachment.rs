@@ -39,6 +39,7 @@ impl Attachment {
     /// # Errors
     /// The first thing missing, in the words `pgstall doctor` uses.
     pub fn new(options: &Options) -> Result<Attachment, SessionError> {
+        clock::run_promptly();
         let features = Features::gather().simulate(&options.simulate);
         let exact = options.borders != BordersWanted::Scheduler;
         refuse(&preflight::kernel_checks(&features, exact))?;

@@ -114,7 +114,6 @@ impl Attachment {
         signal: &mut impl Signal,
         observer: &mut impl Observer,
     ) -> Result<Watched> {
-        clock::run_promptly();
         let mut database = Owner::new(Kind::Database, options.database.as_deref());
         let mut role = Owner::new(Kind::Role, options.user.as_deref());
         self.learn_owners(&mut database, &mut role)?;
