@@ -67,7 +67,7 @@ pub const WALL_HISTOGRAM: u32 = Bucket::ALL.len() as u32;
 #[map]
 pub static HISTOGRAMS: PerCpuArray<Histogram> = PerCpuArray::with_max_entries(WALL_HISTOGRAM + 1, 0);
 
-/// Sampled statements and slow units. Drained on a timer: a wake-up per record would cost 44 % of the throughput.
+/// Sampled statements and slow units. Drained on a timer: a wake-up per record would be one per transaction.
 #[map]
 pub static RECORDS: RingBuf = RingBuf::with_byte_size(1 << 23, 0);
 

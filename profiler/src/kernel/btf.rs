@@ -95,8 +95,6 @@ pub struct KernelBtf {
 pub struct KernelOffsets {
     /// `pid`, 4 bytes.
     pub task_pid: u32,
-    /// `tgid`, 4 bytes.
-    pub task_tgid: u32,
     /// `__state`, or `state` before kernel 5.14; the low 4 bytes count.
     pub task_state: u32,
     /// `sched_info.run_delay`, 8 bytes, ns.
@@ -112,7 +110,6 @@ impl KernelOffsets {
     pub fn resolve(btf: &KernelBtf) -> Result<Self, BtfError> {
         Ok(Self {
             task_pid: btf.number("task_struct", "pid", &[4])?,
-            task_tgid: btf.number("task_struct", "tgid", &[4])?,
             task_state: btf.task_state()?,
             task_run_delay: btf.number("task_struct", "sched_info.run_delay", &[8])?,
             task_last_arrival: btf.number("task_struct", "sched_info.last_arrival", &[8])?,

@@ -77,14 +77,14 @@ fn btf(features: &Features) -> Check {
 }
 
 fn task_struct(features: &Features) -> Check {
-    let needed = "the offsets of pid, tgid, state and sched_info.run_delay in task_struct";
+    let needed = "the offsets of pid, state, sched_info.run_delay and last_arrival in task_struct";
     match &features.offsets {
         Ok(offsets) => {
             let state =
                 if offsets.state_is_argument { "passed by sched_switch" } else { "read from the task" };
             let found = format!(
-                "pid at {}, tgid at {}, run_delay at {}; the state is {state}",
-                offsets.task_pid, offsets.task_tgid, offsets.task_run_delay
+                "pid at {}, run_delay at {}, last_arrival at {}; the state is {state}",
+                offsets.task_pid, offsets.task_run_delay, offsets.task_last_arrival
             );
             Check::ok("task_struct", found, needed)
         }

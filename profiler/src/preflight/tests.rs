@@ -18,7 +18,6 @@ use crate::{
 fn complete() -> Features {
     let offsets = KernelOffsets {
         task_pid: 1400,
-        task_tgid: 1404,
         task_state: 24,
         task_run_delay: 1000,
         task_last_arrival: 1000 + 24,
