@@ -33,6 +33,10 @@ const SCRIPTS: [Script; 3] = [
 /// pgbench's first look-ups: rows of `pgbench_branches`, and whether `pgbench_accounts` is partitioned.
 const LOOK_UPS: u64 = 2;
 
+/// How much of its own send a backend may still have before it when the client, woken inside that send, takes its time:
+/// the border is stamped once the send is over. pgbench's mean is rounded to the µs besides.
+const SEND_TAIL_NS: f64 = 5e3;
+
 /// Script runs per client.
 const RUNS: u64 = 500;
 
@@ -78,7 +82,7 @@ fn check(server: &Server, script: &Script, protocol: &str, clients: u64) -> Resu
         transport_ns / 1e3,
     ));
     if clients == 1 {
-        assert!(transport_ns > 0.0, "{what}: the client cannot be faster than the server");
+        assert!(transport_ns > -SEND_TAIL_NS, "{what}: the client cannot be faster than the server");
         assert!(transport_ns < 1e6, "{what}: {transport_ns} ns is not what a local socket costs");
     }
     Ok(())
