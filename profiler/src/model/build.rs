@@ -132,10 +132,14 @@ pub fn build(inputs: Inputs<'_>) -> Profile {
         window: self::window(&window),
         transactions,
         statements: statements.top(n_statements, aggregates.totals.wall_ns, counted),
+        wal: None,
+        locks: None,
         processes: processes::by_type(processes, list_pids),
+        devices: None,
         timeline,
         slowest,
         open,
+        findings: None,
     }
 }
 

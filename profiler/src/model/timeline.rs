@@ -25,6 +25,9 @@ pub fn interval(offset_ns: u64, duration_ns: u64, aggregates: &Aggregates) -> In
             .within(aggregates.min_ns(), aggregates.max_ns())
             .quantile(0.99),
         buckets,
+        backends: Vec::new(),
+        cpu_busy_ns: None,
+        devices: Vec::new(),
     }
 }
 

@@ -74,6 +74,9 @@ mod tests {
             buckets: means
                 .map(|(bucket, mean_ns)| BucketMean { bucket: BucketName(bucket), mean_ns })
                 .to_vec(),
+            backends: vec![],
+            cpu_busy_ns: None,
+            devices: vec![],
         }
     }
 

@@ -51,6 +51,8 @@ fn process_type(name: Option<&str>, samples: &[&ProcessSample], list_pids: bool)
         n: samples.len() as u64,
         idle_ns: sum[IDLE as usize],
         buckets: bucket_times(&sum),
+        events: Vec::new(),
+        devices: Vec::new(),
         pids: pids.collect(),
     }
 }

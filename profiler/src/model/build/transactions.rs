@@ -36,6 +36,7 @@ pub(super) fn transactions(major: u32, aggregates: &Aggregates, duration_ns: u64
             p95_ns: of_units.quantile(0.95),
             p99_ns: of_units.quantile(0.99),
             parts: parts(bucket, &events, totals, n),
+            storage: Vec::new(),
             events: events.into_iter().map(|event| event.budget(n)).collect(),
         }
     });

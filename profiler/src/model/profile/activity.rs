@@ -57,9 +57,41 @@ pub struct ProcessType {
     pub idle_ns: u64,
     /// Time by bucket, all processes together, inside and outside transactions; buckets with none are left out.
     pub buckets: Vec<BucketTime>,
+    /// What they waited for, the most time first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<ProcessEvent>,
+    /// Their part in the devices' work.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<DeviceShare>,
     /// The processes one by one, where asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pids: Vec<Process>,
+}
+
+/// What the processes of one type waited for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ProcessEvent {
+    /// Class, such as `IO`.
+    pub class: String,
+    /// Event, such as `DataFileWrite`.
+    pub event: String,
+    /// Waits in the window.
+    pub waits: u64,
+    /// Blocked time, all processes together.
+    pub blocked_ns: u64,
+}
+
+/// The part of one type of processes in a device's work.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DeviceShare {
+    /// The device's name.
+    pub device: String,
+    /// Part of all requests' time at the device, 0 to 1.
+    pub share: f64,
+    /// Requests.
+    pub requests: u64,
+    /// Bytes read and written.
+    pub bytes: u64,
 }
 
 /// One process.
@@ -92,6 +124,44 @@ pub struct Interval {
     pub p99_ns: Option<u64>,
     /// Mean per transaction by bucket; buckets with none are left out. They add up to `mean_ns`.
     pub buckets: Vec<BucketMean>,
+    /// Client backends in each bucket at a time, mean over the interval, inside and outside transactions; idle ones are
+    /// in none. Buckets with none are left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub backends: Vec<BucketBackends>,
+    /// CPU time used by the host's processes in the interval, all CPUs together; null where it was not read.
+    #[serde(default)]
+    pub cpu_busy_ns: Option<u64>,
+    /// What the devices did.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<IntervalDevice>,
+}
+
+/// How many backends were in a bucket at a time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct BucketBackends {
+    /// The bucket.
+    pub bucket: BucketName,
+    /// Backends, mean over the interval.
+    pub backends: f64,
+}
+
+/// What a device did in an interval.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct IntervalDevice {
+    /// Its name.
+    pub device: String,
+    /// Reads per second.
+    pub reads_per_s: f64,
+    /// Writes per second.
+    pub writes_per_s: f64,
+    /// Flushes per second.
+    pub flushes_per_s: f64,
+    /// Bytes read and written per second.
+    pub bytes_per_s: f64,
+    /// Requests at the device, mean over the interval.
+    pub depth_mean: f64,
+    /// Part of the interval in which a request was at the device, 0 to 1.
+    pub utilisation: f64,
 }
 
 /// One of the longest units.

@@ -6,15 +6,23 @@
 
 mod activity;
 mod capture;
+mod devices;
 mod document;
 mod environment;
+mod findings;
+mod locks;
 mod transactions;
+mod wal;
 
 pub use activity::{
-    BucketMean, BucketTime, EventTime, Interval, OpenTransaction, Process, ProcessType, SlowTransaction,
-    Statement, Waiting,
+    BucketBackends, BucketMean, BucketTime, DeviceShare, EventTime, Interval, IntervalDevice,
+    OpenTransaction, Process, ProcessEvent, ProcessType, SlowTransaction, Statement, Waiting,
 };
 pub use capture::{Backends, Borders, Capture, Connections, Cost, Filters, Probe, StatementCapture};
+pub use devices::{Ceiling, Device, DeviceUser, Ebs, EbsBin, Operation, Place};
 pub use document::{Profile, SCHEMA};
 pub use environment::{EndedBy, Host, Postgres, Tool, Window};
+pub use findings::{Finding, Severity};
+pub use locks::{LockHolder, LockWait};
 pub use transactions::{BucketBudget, EventBudget, Latency, Part, Transactions};
+pub use wal::{FlushedBy, Wal};

@@ -85,6 +85,11 @@ pub struct BucketBudget {
     /// What the bucket is made of, where that can be told.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<Part>,
+    /// How the waits for I/O in it (of `wal_fsync`: those of the leader) were spent, where the block layer was watched:
+    /// `queue` (submitted, not yet at the device), `device`, `wake` (completed, not yet awake), `unlinked` (no request
+    /// could be linked). They add up to the blocked time of those waits.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub storage: Vec<Part>,
     /// The server's wait events charged to it, the most time first.
     pub events: Vec<EventBudget>,
 }

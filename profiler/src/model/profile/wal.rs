@@ -1,0 +1,35 @@
+//! The write-ahead log.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Latency;
+
+/// How the write-ahead log was made durable in the window, by all processes of the server.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Wal {
+    /// Flushes: stretches in which a process waited for its own sync (or synchronous write) of the log. A sync for which
+    /// nobody had to sleep is not seen.
+    pub flushes: u64,
+    /// Flushes per second.
+    pub flushes_per_s: f64,
+    /// Transactions per flush that a client backend made or waited for; null if there were none.
+    pub commits_per_flush: Option<f64>,
+    /// How long the flushes took, begin of the first sleep to end of the last.
+    pub flush_latency_ns: Latency,
+    /// Flushes by who made them, the most first.
+    pub flushed_by: Vec<FlushedBy>,
+    /// `wal_sync_method` where it is known.
+    pub sync_method: Option<String>,
+    /// `full_page_writes` where it is known.
+    pub full_page_writes: Option<bool>,
+}
+
+/// Flushes of one backend type.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FlushedBy {
+    /// Type as in `processes`.
+    pub backend_type: Option<String>,
+    /// Flushes.
+    pub flushes: u64,
+}
