@@ -36,6 +36,17 @@ pub const IDLE: u32 = 15;
 /// took that long to come to it. It is inside `run_queue`, and so in no sum of the buckets.
 pub const WAKE_TO_RUN: u32 = 14;
 
+/// What a wait's bucket number may carry besides, in the bits above the index: what the wake-up that ends it can tell.
+/// Masked off wherever a bucket is indexed.
+pub mod kind {
+    /// Waits for file I/O of its own: the completion of a block request may end it.
+    pub const STORAGE: u32 = 1 << 8;
+    /// Another process ends it, by letting go of what it holds or by doing what it is waited for.
+    pub const HELD: u32 = 1 << 9;
+    /// Part of a flush of the write-ahead log by the process itself.
+    pub const WAL_SYNC: u32 = 1 << 10;
+}
+
 /// Σ of the buckets and of idle time, ns: all that was charged, each ns once.
 pub fn charged_ns(buckets: &[u64; BUCKET_SLOTS]) -> u64 {
     let charged = buckets.iter().enumerate().filter(|(slot, _)| *slot != WAKE_TO_RUN as usize);

@@ -180,7 +180,7 @@ impl Ledger {
             OFF | RESUMED => self.bucket,
             _ => Bucket::Unattributed as u32,
         };
-        (bucket, now_ns.saturating_sub(self.charged_to_ns))
+        (bucket & (BUCKET_SLOTS as u32 - 1), now_ns.saturating_sub(self.charged_to_ns))
     }
 
     /// The task comes onto a CPU. Its run-queue clock is not up to date yet, so nothing is charged.

@@ -33,7 +33,7 @@ pub static BACKENDS: Array<Backend> = Array::with_max_entries(2, BPF_F_MMAPABLE)
 #[map]
 pub static FREE_SLOTS: Queue<u32> = Queue::with_max_entries(1, 0);
 
-/// Bucket of each wait event, by dense index: one value, so that one system call fills it.
+/// Bucket and kind of each wait event, by dense index: one value, so that one system call fills it.
 #[map]
 pub static BUCKET_OF_EVENT: Array<[u32; EVENT_SLOTS]> = Array::with_max_entries(1, 0);
 

@@ -60,7 +60,7 @@ pub struct Plan {
     pub type_client_backend: u32,
     /// Dense index of `Client/ClientRead`.
     pub client_read: u32,
-    /// Bucket of each event by dense index.
+    /// Bucket of each event by dense index, with the bits of [`profiler_common::bucket::kind`].
     pub bucket_of_event: Box<[u32; EVENT_SLOTS]>,
     /// What ends a unit.
     pub border: Border,

@@ -52,7 +52,7 @@ pub(super) fn plan(
         state_idle_in_transaction_aborted: layout.state_idle_in_transaction_aborted,
         type_client_backend: layout.type_client_backend,
         client_read: client_read(cluster.version.major)?,
-        bucket_of_event: wait::bucket_table(cluster.version.major),
+        bucket_of_event: wait::charge_table(cluster.version.major),
         border: match signal {
             BorderSignal::SockSendLength => Border::SockSendLength,
             BorderSignal::SysEnterSendto => Border::SysEnterSendto,

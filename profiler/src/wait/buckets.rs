@@ -5,7 +5,7 @@
 //! is waiting for another backend's flush, `IO/WALWrite` is the own one.
 
 use profiler_common::{
-    bucket::Bucket,
+    bucket::{BUCKET_SLOTS, Bucket, kind},
     event::{self, EVENT_SLOTS},
 };
 
@@ -64,18 +64,39 @@ pub fn bucket(class: &str, event: &str) -> Bucket {
 }
 
 /// The bucket of every dense index (see [`profiler_common::event`]) for a server of the given major version, as
-/// [`Bucket`] discriminants: what the kernel side looks up at each switch-out.
+/// [`Bucket`] discriminants.
 pub fn bucket_table(major: u32) -> Box<[u32; EVENT_SLOTS]> {
+    let mut table = charge_table(major);
+    for entry in table.iter_mut() {
+        *entry &= BUCKET_SLOTS as u32 - 1;
+    }
+    table
+}
+
+/// The same with the bits of [`kind`]: what the kernel side looks up at each switch-out.
+pub fn charge_table(major: u32) -> Box<[u32; EVENT_SLOTS]> {
     let mut table = Box::new([Bucket::Unattributed as u32; EVENT_SLOTS]);
     for &(class_byte, _) in CLASSES {
         let first = event::index(class_byte << 24);
         for index in first..first + 256 {
             let Some(class) = class_name(class_byte) else { continue };
             let name = name_of_index(major, index);
-            table[index as usize] = bucket(class, &name.event) as u32;
+            table[index as usize] = bucket(class, &name.event) as u32 | kinds(class, &name.event);
         }
     }
     table
+}
+
+/// What a wait of that class and event is, besides its bucket: bits of [`kind`].
+fn kinds(class: &str, event: &str) -> u32 {
+    match class {
+        "IO" if ["WALSync", "WALSyncMethodAssign"].iter().any(|sync| event.eq_ignore_ascii_case(sync)) => {
+            kind::STORAGE | kind::WAL_SYNC
+        }
+        "IO" => kind::STORAGE,
+        "Lock" | "LWLock" | "BufferPin" | "IPC" => kind::HELD,
+        _ => 0,
+    }
 }
 
 #[cfg(test)]

@@ -5,6 +5,6 @@ mod class;
 mod name;
 mod names;
 
-pub use buckets::{bucket, bucket_table};
+pub use buckets::{bucket, bucket_table, charge_table};
 pub use class::class_name;
 pub use name::{EventName, name, name_of_index};
