@@ -12,6 +12,7 @@ use pgstall::{
         slowest::Slowest,
         statements::Statements,
         timeline,
+        wal::WalInput,
     },
     wait::bucket_table,
 };
@@ -90,6 +91,7 @@ pub struct Run {
     pub capture: CaptureInput,
     pub host: Host,
     pub ended_by: EndedBy,
+    pub wal: Option<WalInput>,
     seconds: u64,
 }
 
@@ -117,6 +119,7 @@ impl Run {
                 cgroup_throttled_ns: None,
             },
             ended_by: EndedBy::Duration,
+            wal: None,
             seconds: 0,
         }
     }
@@ -243,6 +246,7 @@ impl Run {
             open: self.open,
             processes: &self.processes,
             list_pids: false,
+            wal: self.wal,
         })
     }
 }
