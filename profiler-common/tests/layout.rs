@@ -24,7 +24,7 @@ fn sizes() {
         ("EventCharge", size_of::<EventCharge>(), align_of::<EventCharge>(), 24),
         ("Flush", size_of::<Flush>(), align_of::<Flush>(), 64),
         ("FlushTotals", size_of::<FlushTotals>(), align_of::<FlushTotals>(), 24),
-        ("Totals", size_of::<Totals>(), align_of::<Totals>(), 336),
+        ("Totals", size_of::<Totals>(), align_of::<Totals>(), 344),
         ("EventTotals", size_of::<EventTotals>(), align_of::<EventTotals>(), 24),
         ("Histogram", size_of::<Histogram>(), align_of::<Histogram>(), 9_216),
         ("Record", size_of::<Record>(), align_of::<Record>(), 1_584),
@@ -40,8 +40,8 @@ fn sizes() {
 #[test]
 fn offsets() {
     assert_eq!(offset_of!(Totals, wall_ns), 32);
-    assert_eq!(offset_of!(Totals, buckets), 80);
-    assert_eq!(offset_of!(Totals, losses), 208);
+    assert_eq!(offset_of!(Totals, buckets), 88);
+    assert_eq!(offset_of!(Totals, losses), 216);
     assert_eq!(offset_of!(Record, start_ns), 16);
     assert_eq!(offset_of!(Record, buckets), 40);
     assert_eq!(offset_of!(Record, n_events), 168);

@@ -1,7 +1,6 @@
 //! What the flushes of the write-ahead log amount to.
 
 use profiler_common::{
-    bucket::Bucket,
     flush::FlushTotals,
     histogram::{HISTOGRAM_BUCKETS, Histogram},
 };
@@ -83,8 +82,7 @@ pub(super) fn wal(input: WalInput, aggregates: &Aggregates, all_units: bool, dur
         });
     }
     flushed_by.sort_by_key(|by| std::cmp::Reverse(by.flushes));
-    // A unit that never waited for the log is not in this distribution.
-    let waited: u64 = aggregates.buckets[Bucket::WalFsync as usize].counts.iter().sum();
+    let waited = aggregates.totals.transactions_flushed;
     let of_flushes = Distribution::new(&input.flushes.lengths);
     Wal {
         flushes: sum.flushes,
@@ -116,5 +114,79 @@ fn source(input: &WalInput) -> &'static str {
     } else {
         "sleeps in a sync of the log; this kernel does not count a process' writes (CONFIG_TASK_XACCT), so calls that \
          follow each other without another sleep between them count as one"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+    use profiler_common::{flush::Flushed, histogram::bucket_of};
+
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    /// `lengths_ns` by the server's number of the type.
+    fn flushes(lengths_ns: &[&[u64]]) -> Flushes {
+        let mut flushes = Flushes::default();
+        for lengths_ns in lengths_ns {
+            let mut totals = FlushTotals::default();
+            for &length_ns in *lengths_ns {
+                totals.add(Flushed { length_ns, blocked_ns: length_ns / 2 });
+                flushes.lengths.counts[bucket_of(length_ns)] += 1;
+            }
+            flushes.by_type.push(totals);
+        }
+        flushes
+    }
+
+    fn summed(flushes: Flushes, transactions_flushed: u64, all_units: bool) -> Wal {
+        let input = WalInput {
+            flushes,
+            type_names: vec![None, Some(CLIENT), Some("walwriter")],
+            sync_method: Some("fdatasync".to_owned()),
+            full_page_writes: None,
+            fsync: Some(true),
+            writes_counted: true,
+        };
+        let mut aggregates = Aggregates::default();
+        aggregates.totals.transactions_flushed = transactions_flushed;
+        wal(input, &aggregates, all_units, 2 * SECOND)
+    }
+
+    #[test]
+    fn commits_share_the_flushes_of_client_backends_only() {
+        let wal = summed(flushes(&[&[], &[1000, 3000], &[8000, 8000, 8000]]), 7, true);
+        assert_eq!((wal.flushes, wal.flushes_per_s, wal.commits_per_flush), (5, 2.5, Some(3.5)));
+        assert_eq!((wal.flush_latency_ns.mean, wal.flush_blocked_mean_ns), (Some(5600), Some(2800)));
+        let p50 = wal.flush_latency_ns.p50.unwrap();
+        assert!((7900..8200).contains(&p50), "{p50}");
+        let by: Vec<_> = wal.flushed_by.iter().map(|by| (by.backend_type.as_deref(), by.flushes)).collect();
+        assert_eq!(by, [(Some("walwriter"), 3), (Some(CLIENT), 2)]);
+        assert_eq!(wal.flushed_by[1].mean_ns, Some(2000));
+    }
+
+    #[test]
+    fn what_is_not_known_is_null() {
+        let nothing = summed(flushes(&[]), 0, true);
+        assert_eq!((nothing.flushes, nothing.commits_per_flush), (0, None));
+        assert_eq!(nothing.flush_latency_ns, Latency::default());
+        assert_eq!(nothing.flush_blocked_mean_ns, None);
+        let others = summed(flushes(&[&[], &[], &[8000]]), 3, true);
+        assert_eq!(others.commits_per_flush, None, "no client flushed");
+        let filtered = summed(flushes(&[&[], &[1000]]), 3, false);
+        assert_eq!(filtered.commits_per_flush, None, "flushes are everybody's, units are not");
+        let unnamed = summed(flushes(&[&[1000]]), 0, true);
+        assert_eq!(unnamed.flushed_by[0].backend_type, None);
+    }
+
+    #[test]
+    fn a_stretch_is_the_difference_of_two_readings() {
+        let (then, now) = (flushes(&[&[], &[1000]]), flushes(&[&[], &[1000, 2000, 2000]]));
+        let grown = now.minus(&then);
+        assert_eq!(grown.by_type[1], FlushTotals { flushes: 2, length_ns: 4000, blocked_ns: 2000 });
+        assert_eq!(grown.lengths.counts.iter().sum::<u64>(), 2);
+        assert_eq!(now.minus(&Flushes::default()).by_type[1].flushes, 3, "nothing was read before");
     }
 }

@@ -161,6 +161,9 @@ impl Run {
         let transactions = unit.transactions.max(1);
         totals.transactions += transactions;
         totals.units += 1;
+        if buckets[Bucket::WalFsync as usize] != 0 {
+            totals.transactions_flushed += transactions;
+        }
         totals.units_of_many += u64::from(transactions > 1);
         totals.statements += 1;
         totals.wall_ns += wall_ns;

@@ -13,8 +13,8 @@ pub struct Wal {
     pub flushes: u64,
     /// Flushes per second.
     pub flushes_per_s: f64,
-    /// Units that waited for the log (their own flush or another's) per flush made by a client backend: how many commits
-    /// shared one. Null if there were no such flushes, or where units were left out on request.
+    /// Transactions of the units that waited for the log (their own flush or another's) per flush made by a client
+    /// backend: how many commits shared one. Null if there were no such flushes, or where units were left out on request.
     pub commits_per_flush: Option<f64>,
     /// How long the flushes took, begin of the first sleep to end of the last.
     pub flush_latency_ns: Latency,
