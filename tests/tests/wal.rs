@@ -233,12 +233,18 @@ fn check_end(server: &Server, speed: &str, clients: u64, length: Duration, trans
     let (profile, _) = attach.stop()?;
     let statements = profile.statements()?;
     let end = statements.iter().find(|statement| {
-        statement["query"].as_str().is_some_and(|query| query.trim_end_matches(';').eq_ignore_ascii_case("end"))
+        statement["query"]
+            .as_str()
+            .is_some_and(|query| query.trim_end_matches(';').eq_ignore_ascii_case("end"))
     });
     let end = end.context("END is not among the statements")?;
     let bucket = |name: &str| -> u64 {
         let buckets = end["buckets"].as_array().map(Vec::as_slice).unwrap_or_default();
-        buckets.iter().find(|line| line["bucket"] == name).and_then(|line| line["mean_ns"].as_u64()).unwrap_or(0)
+        buckets
+            .iter()
+            .find(|line| line["bucket"] == name)
+            .and_then(|line| line["mean_ns"].as_u64())
+            .unwrap_or(0)
     };
     let (log, queue, cpu) = (bucket("wal_fsync"), bucket("run_queue"), bucket("cpu"));
     gate::note(&format!(
@@ -274,9 +280,8 @@ fn slow_device() -> Result<()> {
     let scratch = Scratch::new("device")?;
     let build = Build::installed()?;
     let device = Device::under(scratch.path());
-    let started = device.and_then(|device| {
-        Ok((device, plan(&build, &[]).limit(Limit::Iops(device, ANY_IOPS)).start()?))
-    });
+    let started = device
+        .and_then(|device| Ok((device, plan(&build, &[]).limit(Limit::Iops(device, ANY_IOPS)).start()?)));
     let (device, server) = match started {
         Ok(started) => started,
         Err(error) => {
@@ -299,9 +304,16 @@ fn waiting_for_a_standby_is_not_the_log() -> Result<()> {
     if !gate::root() {
         return Ok(());
     }
-    let server = start(&[("synchronous_standby_names", "slow_one"), ("wal_level", "replica")])?;
+    // Nothing is written before the standby is there: it would wait for it.
+    let build = Build::installed()?;
+    let server = plan(&build, &[("synchronous_standby_names", "slow_one")]).start()?;
     let mut standby = Command::new(Build::installed()?.program("pg_receivewal"));
-    server.reach(&mut standby).env("PGAPPNAME", "slow_one").arg("--synchronous").arg("-D").arg(server.directory());
+    server
+        .reach(&mut standby)
+        .env("PGAPPNAME", "slow_one")
+        .arg("--synchronous")
+        .arg("-D")
+        .arg(server.directory());
     let mut standby = Owned::spawn(&mut standby)?;
     let mut observer = server.connect()?;
     poll::until("the standby to be synchronous", Duration::from_secs(10), || {
@@ -325,7 +337,10 @@ fn waiting_for_a_standby_is_not_the_log() -> Result<()> {
     gate::note(&format!("held {held:?}: replication {replication} ns, log {log} ns"));
     ensure!(profile.event("replication", "IPC", "SyncRep")?.is_some(), "no IPC/SyncRep");
     ensure!(profile.event("wal_fsync", "IPC", "SyncRep")?.is_none(), "IPC/SyncRep in wal_fsync");
-    ensure!(replication as f64 > 0.9 * held.as_nanos() as f64, "{replication} ns of {held:?} are replication");
+    ensure!(
+        replication as f64 > 0.9 * held.as_nanos() as f64,
+        "{replication} ns of {held:?} are replication"
+    );
     ensure!(log < replication / 4, "{log} ns in the log");
     ensure!(flushes_of(&profile, "walsender")? == 0, "a walsender flushes nothing");
     Ok(())

@@ -67,7 +67,8 @@ pub(super) fn wal(input: WalInput, aggregates: &Aggregates, all_units: bool, dur
     let mut sum = FlushTotals::default();
     let mut by_clients = 0;
     let mut flushed_by = Vec::new();
-    for (number, totals) in input.flushes.by_type.iter().enumerate().filter(|(_, totals)| totals.flushes != 0) {
+    for (number, totals) in input.flushes.by_type.iter().enumerate().filter(|(_, totals)| totals.flushes != 0)
+    {
         sum.flushes += totals.flushes;
         sum.length_ns += totals.length_ns;
         sum.blocked_ns += totals.blocked_ns;

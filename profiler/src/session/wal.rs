@@ -34,11 +34,7 @@ impl Attachment {
             sync_method: sync_method.filter(|_| now.sync_method == sync_method).map(str::to_owned),
             full_page_writes: full_page_writes.filter(|_| now.full_page_writes == full_page_writes),
             fsync: fsync.filter(|_| now.fsync == fsync),
-            writes_counted: self
-                .features
-                .offsets
-                .as_ref()
-                .is_ok_and(|offsets| offsets.task_writes.is_some()),
+            writes_counted: self.features.offsets.as_ref().is_ok_and(|offsets| offsets.task_writes.is_some()),
         }
     }
 }

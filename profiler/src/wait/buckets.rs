@@ -82,7 +82,8 @@ pub fn charge_table(major: u32, writes_sync: bool) -> Box<[u32; EVENT_SLOTS]> {
         for index in first..first + 256 {
             let Some(class) = class_name(class_byte) else { continue };
             let name = name_of_index(major, index);
-            table[index as usize] = bucket(class, &name.event) as u32 | kinds(class, &name.event, writes_sync);
+            table[index as usize] =
+                bucket(class, &name.event) as u32 | kinds(class, &name.event, writes_sync);
         }
     }
     table

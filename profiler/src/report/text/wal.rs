@@ -30,7 +30,11 @@ pub(super) fn write(page: &mut Page, profile: &Profile) {
     ));
     let makers = wal.flushed_by.iter().map(|by| {
         let name = by.backend_type.as_deref().unwrap_or("(unnamed type)");
-        format!("{name} {} (mean {})", share(by.flushes as f64 / wal.flushes as f64), duration_or_dash(by.mean_ns))
+        format!(
+            "{name} {} (mean {})",
+            share(by.flushes as f64 / wal.flushes as f64),
+            duration_or_dash(by.mean_ns)
+        )
     });
     page.paragraph(Paint::Plain, "  made by ", &makers.collect::<Vec<_>>().join(", "), usize::MAX);
     if let Some(text) = group_commit(profile, wal) {
