@@ -80,7 +80,8 @@ pub struct Ledger {
     state: u32,
     /// Dense index of the event of the current or last gap, or [`PREEMPTED`].
     pub event: u32,
-    bucket: u32,
+    /// Bucket of that gap, with the bits of [`crate::bucket::kind`].
+    pub bucket: u32,
     /// Entries of `events` in use.
     pub n_events: u32,
     /// Index of the entry of the last gap; its run-queue time is added when the gap is split.
