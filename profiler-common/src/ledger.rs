@@ -132,7 +132,7 @@ impl Ledger {
     /// Forgets what was charged; the next charges belong to a new owner that begins at `charged_to_ns`.
     #[inline(always)]
     pub fn clear(&mut self) {
-        self.buckets = [0; BUCKET_SLOTS];
+        zero(&mut self.buckets);
         self.n_events = 0;
     }
 
@@ -326,5 +326,15 @@ impl Ledger {
             at += 1;
         }
         losses.count(Loss::EventTableFull);
+    }
+}
+
+/// Zeroes the words one store each. Left alone, the compiler makes a call to a `memset` of it, which on this target goes
+/// byte by byte: 50 ns for what takes 5, twice in every unit.
+#[inline(always)]
+fn zero(words: &mut [u64; BUCKET_SLOTS]) {
+    for word in words {
+        // SAFETY: a reference is valid for writes and aligned; volatile only keeps the stores as they are.
+        unsafe { core::ptr::write_volatile(word, 0) };
     }
 }
