@@ -8,6 +8,7 @@
 mod border;
 mod config;
 mod count;
+mod held;
 mod lifecycle;
 mod maps;
 mod sched;

@@ -10,6 +10,7 @@ use aya::{
 use profiler_common::{
     backend::Backend,
     event::EVENT_SLOTS,
+    held::HeldTotals,
     histogram::Histogram,
     totals::{EventTotals, Totals},
     tunables::{Live, global},
@@ -32,6 +33,7 @@ pub struct Probes {
     pub(super) free_slots: Queue<MapData, u32>,
     pub(super) totals: PerCpuArray<MapData, Totals>,
     pub(super) events: PerCpuArray<MapData, EventTotals>,
+    pub(super) held: PerCpuArray<MapData, HeldTotals>,
     pub(super) histograms: PerCpuArray<MapData, Histogram>,
     pub(super) records: RingBuf<MapData>,
     #[cfg(feature = "debug-probes")]
@@ -47,12 +49,15 @@ impl Probes {
         let pid_entries = plan.pid_max / 4 + 1;
         let state_is_argument = u32::from(plan.state_is_argument);
         let by_scheduler = u32::from(plan.border == Border::Scheduler);
-        let sendto = libc::SYS_sendto as u32;
+        let [sendto, kill, futex, semop] =
+            [libc::SYS_sendto, libc::SYS_kill, libc::SYS_futex, libc::SYS_semop].map(|call| call as u32);
         let mut loader = EbpfLoader::new();
         loader
             .map_max_entries("PID_SLOT", pid_entries)
             .map_max_entries("BACKENDS", plan.slots + 1)
             .map_max_entries("FREE_SLOTS", plan.slots)
+            .map_max_entries("HISTORY", plan.slots + 1)
+            .map_max_entries("HELD_WAITS", plan.slots + 1)
             .override_global(global::TASK_PID, &plan.task_pid, true)
             .override_global(global::TASK_STATE, &plan.task_state, true)
             .override_global(global::TASK_RUN_DELAY, &plan.task_run_delay, true)
@@ -80,7 +85,11 @@ impl Probes {
             .override_global(global::TYPE_CLIENT_BACKEND, &plan.type_client_backend, true)
             .override_global(global::CLIENT_READ, &plan.client_read, true)
             .override_global(global::BORDERS_FROM_SCHEDULER, &by_scheduler, true)
-            .override_global(global::SENDTO, &sendto, true);
+            .override_global(global::SENDTO, &sendto, true)
+            .override_global(global::REGISTERS_SYSCALL, &plan.registers_syscall, true)
+            .override_global(global::KILL, &kill, true)
+            .override_global(global::FUTEX, &futex, true)
+            .override_global(global::SEMOP, &semop, true);
         let mut ebpf = loader.load(OBJECT).context("the kernel refused the eBPF object's maps")?;
 
         let btf = Btf::from_sys_fs().context("cannot read the kernel's BTF at /sys/kernel/btf/vmlinux")?;
@@ -104,6 +113,7 @@ impl Probes {
             free_slots,
             totals: take(&mut ebpf, "TOTALS")?.try_into()?,
             events: take(&mut ebpf, "EVENTS")?.try_into()?,
+            held: take(&mut ebpf, "HELD_TOTALS")?.try_into()?,
             histograms: take(&mut ebpf, "HISTOGRAMS")?.try_into()?,
             records: take(&mut ebpf, "RECORDS")?.try_into()?,
             #[cfg(feature = "debug-probes")]

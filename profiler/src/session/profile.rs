@@ -61,6 +61,7 @@ impl Attachment {
             list_pids: options.per_backend,
             statements: &mut watched.statements,
             slowest: &watched.slowest,
+            locks: Some((&watched.locks, &watched.held)),
             window: watched.window,
         }))
     }
