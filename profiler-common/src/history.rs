@@ -173,7 +173,8 @@ impl History {
             known_from_ns = gap.begin_ns();
             back += 1;
         }
-        if known_from_ns > since_ns && self.n_snapshots != 0 {
+        // Before its first gap, the snapshots are those of the slot's last owner.
+        if known_from_ns > since_ns && ledger.n_gaps != 0 && self.n_snapshots != 0 {
             let covered_ns = self.by_snapshots(ledger, &open, since_ns, now_ns, into);
             if covered_ns != 0 {
                 return covered_ns;
@@ -230,7 +231,14 @@ impl History {
                 return 0;
             }
             let after = &snapshots[count.wrapping_sub(back - 1) as usize & (SNAPSHOTS - 1)];
-            return difference(ledger, open, (before, if back > 1 { Some(after) } else { None }), since_ns, now_ns, into);
+            return difference(
+                ledger,
+                open,
+                (before, if back > 1 { Some(after) } else { None }),
+                since_ns,
+                now_ns,
+                into,
+            );
         }
         0
     }

@@ -60,14 +60,7 @@ pub fn sched_waking(ctx: BtfTracePointContext) -> i32 {
 }
 
 #[inline(always)]
-fn switch_out(
-    slot: u16,
-    backend: &mut Backend,
-    task: Task,
-    now_ns: u64,
-    runnable: bool,
-    stopped: bool,
-) {
+fn switch_out(slot: u16, backend: &mut Backend, task: Task, now_ns: u64, runnable: bool, stopped: bool) {
     let sched_info = task.sched_info();
     let run_delay_ns = sched_info.run_delay_ns;
     maps::advance(slot, backend, now_ns, sched_info);

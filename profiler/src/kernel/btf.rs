@@ -200,10 +200,9 @@ impl KernelBtf {
     /// x86-64 keeps it beside the registers as `orig_ax`, aarch64 as `syscallno`.
     fn registers_syscall(&self) -> Option<u32> {
         let helper = self.named("bpf_func_id").ok()?.into_iter().any(|found| match found {
-            Type::Enum(found) => found
-                .members
-                .iter()
-                .any(|member| self.btf.resolve_name(member).is_ok_and(|name| name == "BPF_FUNC_task_pt_regs")),
+            Type::Enum(found) => found.members.iter().any(|member| {
+                self.btf.resolve_name(member).is_ok_and(|name| name == "BPF_FUNC_task_pt_regs")
+            }),
             _ => false,
         });
         let number = || {

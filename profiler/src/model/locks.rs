@@ -208,7 +208,10 @@ impl Locks {
             texts.let_go_ns = None;
             // A commit lets go of what the statement before it took.
             let found = if ends { texts.working.clone() } else { Some(text.to_vec()) };
-            texts.holding = found.filter(|_| let_go_ns >= record.start_ns);
+            // Not every statement is recorded: an earlier find stands where that one was not.
+            if let_go_ns >= record.start_ns {
+                texts.holding = found;
+            }
         }
         if !ends {
             texts.working = Some(text.to_vec());

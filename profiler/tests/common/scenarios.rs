@@ -145,6 +145,15 @@ fn lock_pile_up() -> Profile {
                 text: long,
             });
         }
+        // One holder whose client thinks; behind it another waiter, and one that nobody is known to have let go.
+        let of = |bucket: Bucket| bucket as u32;
+        let thinking = [(of(Bucket::Client), 0.7), (of(Bucket::WalFsync), 0.27), (of(Bucket::Cpu), 0.03)];
+        run.held(TRANSACTIONID, (4002, 4001), draw.around(800 * MS).min(SECOND), &thinking);
+        run.held(TUPLE, (4003, 4002), draw.around(400 * MS).min(SECOND), &[(of(Bucket::Lock), 1.0)]);
+        run.held(TUPLE, (4004, 0), draw.around(20 * MS), &[]);
+        for pid in 4005..4010 {
+            run.held(WAL_WRITE_LOCK, (pid, 4001), draw.around(MS), &[(of(Bucket::WalFsync), 1.0)]);
+        }
         run.end_second();
     }
     run.lose(Loss::RecordDropped, 12);
