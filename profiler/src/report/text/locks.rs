@@ -82,8 +82,8 @@ fn sentence(wait: &LockWait) -> String {
 
 /// The holder that accounts for the most, and what it ran.
 fn most_of(holder: &LockHolder, wait: &LockWait) -> String {
-    let kind = holder.backend_type.as_deref().unwrap_or("process of unknown type");
+    let kind = holder.backend_type.as_deref().unwrap_or("process");
     let part = holder.blocked_ns as f64 / wait.blocked_ns.max(1) as f64;
     let text = holder.statement.as_deref().map(|text| format!(": {text}")).unwrap_or_default();
-    format!("{} by {kind} {}{text}", share(part.min(1.0)), holder.pid)
+    format!("{} held by {kind} {}{text}", share(part.min(1.0)), holder.pid)
 }
