@@ -11,7 +11,7 @@ use profiler_common::{
 
 use crate::{
     config::{BORDERS_FROM_SCHEDULER, CLIENT_READ, STATE_IDLE, STATE_IS_ARGUMENT},
-    count, held,
+    count, flush, held,
     maps::{self, BUCKET_OF_EVENT, Losses},
     server,
     task::Task,
@@ -91,10 +91,13 @@ fn switch_out(slot: u16, backend: &mut Backend, task: Task, now_ns: u64, runnabl
         Some(buckets) => buckets[event as usize & (EVENT_SLOTS - 1)],
         None => Bucket::Unattributed as u32,
     };
-    let held = bucket & kind::HELD;
-    if held | backend.slept_held != 0 {
-        backend.slept_held = held;
-        held::slept(slot, event, held != 0, now_ns);
+    let held = bucket & kind::HELD != 0;
+    if held || backend.slept_held != 0 {
+        backend.slept_held = held as u8;
+        held::slept(slot, event, held, now_ns);
+    }
+    if backend.in_flush != 0 || bucket & kind::WAL_SYNC != 0 {
+        flush::turn(backend, task, bucket, now_ns);
     }
     backend.switch_out(event, bucket, idle, run_delay_ns);
 }

@@ -4,7 +4,9 @@ use aya_ebpf::helpers::generated::{bpf_get_current_task_btf, bpf_task_pt_regs};
 
 use profiler_common::ledger::SchedInfo;
 
-use crate::config::{REGISTERS_SYSCALL, TASK_LAST_ARRIVAL, TASK_PID, TASK_RUN_DELAY, TASK_STATE};
+use crate::config::{
+    REGISTERS_SYSCALL, TASK_LAST_ARRIVAL, TASK_PID, TASK_RUN_DELAY, TASK_STATE, TASK_WRITES,
+};
 
 /// A `task_struct` the verifier trusts: an argument of a BTF tracepoint, or the current task.
 #[derive(Clone, Copy)]
@@ -53,6 +55,13 @@ impl Task {
         // SAFETY: a task the verifier trusts.
         let registers = unsafe { bpf_task_pt_regs(self.0.cast_mut().cast()) } as *const u8;
         Task(registers).load(REGISTERS_SYSCALL.load())
+    }
+
+    /// How many write calls of the task have returned; 0 where the kernel does not count them.
+    #[inline(always)]
+    pub fn writes(self) -> u64 {
+        let offset = TASK_WRITES.load();
+        if offset == 0 { 0 } else { self.load(offset) }
     }
 
     #[inline(always)]

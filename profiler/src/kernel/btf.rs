@@ -104,6 +104,8 @@ pub struct KernelOffsets {
     /// Number of the system call in `pt_regs`, the low 4 bytes count; `None` before kernel 5.15, which offers no
     /// `bpf_task_pt_regs`.
     pub registers_syscall: Option<u32>,
+    /// `ioac.syscw`, 8 bytes: write calls that returned; `None` in kernels built without CONFIG_TASK_XACCT.
+    pub task_writes: Option<u32>,
     /// Whether `sched_switch` passes the previous task's state as its fourth argument (kernel 5.18 and later).
     pub state_is_argument: bool,
 }
@@ -117,6 +119,7 @@ impl KernelOffsets {
             task_run_delay: btf.number("task_struct", "sched_info.run_delay", &[8])?,
             task_last_arrival: btf.number("task_struct", "sched_info.last_arrival", &[8])?,
             registers_syscall: btf.registers_syscall(),
+            task_writes: btf.number("task_struct", "ioac.syscw", &[8]).ok(),
             state_is_argument: btf.state_is_argument()?,
         })
     }

@@ -13,6 +13,7 @@ use pgstall::{
         slowest::Slowest,
         statements::Statements,
         timeline,
+        wal::WalInput,
     },
     wait::bucket_table,
 };
@@ -93,6 +94,7 @@ pub struct Run {
     pub capture: CaptureInput,
     pub host: Host,
     pub ended_by: EndedBy,
+    pub wal: Option<WalInput>,
     seconds: u64,
 }
 
@@ -121,6 +123,7 @@ impl Run {
                 cgroup_throttled_ns: None,
             },
             ended_by: EndedBy::Duration,
+            wal: None,
             seconds: 0,
         }
     }
@@ -165,6 +168,9 @@ impl Run {
         let transactions = unit.transactions.max(1);
         totals.transactions += transactions;
         totals.units += 1;
+        if buckets[Bucket::WalFsync as usize] != 0 {
+            totals.transactions_flushed += transactions;
+        }
         totals.units_of_many += u64::from(transactions > 1);
         totals.statements += 1;
         totals.wall_ns += wall_ns;
@@ -266,6 +272,7 @@ impl Run {
             open: self.open,
             processes: &self.processes,
             list_pids: false,
+            wal: self.wal,
         })
     }
 }
