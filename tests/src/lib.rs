@@ -32,6 +32,8 @@ pub mod procfs;
 
 pub mod server;
 
+pub mod volume;
+
 pub mod client;
 
 pub mod load;
