@@ -25,10 +25,6 @@ struct Arguments {
     #[arg(long)]
     log: Option<PathBuf>,
 
-    /// Keep the CPUs from idling, so that wake-ups take microseconds
-    #[arg(long)]
-    keep_awake: bool,
-
     /// Take commands on standard input, and end when it does
     #[arg(long)]
     control: bool,
@@ -37,12 +33,7 @@ struct Arguments {
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
     let shape: Shape = arguments.shape.join(" ").parse()?;
-    let plan = serve::Plan {
-        at: arguments.at,
-        size_bytes: arguments.size_mib << 20,
-        shape,
-        log: arguments.log,
-        keep_awake: arguments.keep_awake,
-    };
+    let plan =
+        serve::Plan { at: arguments.at, size_bytes: arguments.size_mib << 20, shape, log: arguments.log };
     serve::run(&plan, arguments.control)
 }

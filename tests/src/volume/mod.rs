@@ -24,7 +24,7 @@ pub mod loopdev;
 
 pub mod filesystem;
 
-pub mod awake;
+pub mod priority;
 
 pub mod serve;
 

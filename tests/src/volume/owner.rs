@@ -56,9 +56,6 @@ impl Volume {
         if let Some(log) = &plan.log {
             command.arg("--log").arg(log);
         }
-        if plan.keep_awake {
-            command.arg("--keep-awake");
-        }
         command.arg(&plan.at).args(plan.shape.to_string().split(' '));
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().with_context(|| format!("cannot start {command:?}"))?;
@@ -76,6 +73,11 @@ impl Volume {
         let device = first.strip_prefix("ready ").with_context(|| format!("the volume said {first:?}"))?;
         volume.device = device.to_owned();
         Ok(volume)
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     /// Where it is mounted.

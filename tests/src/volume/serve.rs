@@ -18,12 +18,12 @@ use fuser::BackgroundSession;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::{
-    awake::{Awake, come_as_usual, come_first},
     connection,
     disk::{Control, Disk},
     filesystem::Mounted,
     log::Log,
     loopdev::LoopDevice,
+    priority::{come_as_usual, come_first},
     shape::Shape,
 };
 
@@ -41,8 +41,6 @@ pub struct Plan {
     pub shape: Shape,
     /// Where each request is logged.
     pub log: Option<PathBuf>,
-    /// Whether to keep the CPUs from idling.
-    pub keep_awake: bool,
 }
 
 /// A volume that is served; undone when dropped, in the order of the fields.
@@ -53,15 +51,13 @@ struct Served {
     session: Option<BackgroundSession>,
     log: Option<Arc<Log>>,
     device: String,
-    _awake: Option<Awake>,
 }
 
 impl Served {
     fn new(plan: &Plan) -> Result<Served> {
-        // Not before its spinners are asked for: they must not inherit the real-time class.
-        let awake = if plan.keep_awake { Some(Awake::new()?) } else { None };
         let control = Arc::new(Control::default());
         let disk = Disk::new(plan.size_bytes, control.clone())?;
+        // The threads that serve inherit it; what makes the file system need not have it.
         come_first()?;
         let connected = connection::serve(disk);
         come_as_usual()?;
@@ -72,14 +68,7 @@ impl Served {
         // Only now: making the file system is nobody's measurement, and need not be slow.
         control.set_log(log.clone());
         control.set_shape(plan.shape);
-        Ok(Served {
-            control,
-            mounted: Some(mounted),
-            session: Some(session),
-            log,
-            device: device.name(),
-            _awake: awake,
-        })
+        Ok(Served { control, mounted: Some(mounted), session: Some(session), log, device: device.name() })
     }
 
     fn obey(&self, line: &str) -> Result<()> {
