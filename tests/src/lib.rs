@@ -37,6 +37,10 @@ pub mod volume;
 
 pub mod storage;
 
+pub mod directio;
+
+pub mod fio;
+
 pub mod client;
 
 pub mod load;

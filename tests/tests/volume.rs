@@ -3,14 +3,14 @@
 use std::{
     fs::{self, File},
     io::Read as _,
-    os::unix::fs::{FileExt as _, OpenOptionsExt as _},
     path::Path,
     process::{Command, Stdio},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use anyhow::{Context as _, Result, ensure};
 use pgstall_tests::{
+    directio::{Target, Work},
     environment::{Scratch, pgstall_volume},
     gate, poll,
     process::{self, Owned},
@@ -27,32 +27,9 @@ use rustix::process::Signal;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Opens the device for direct reads.
-fn device(volume: &Volume) -> Result<File> {
-    let path = format!("/dev/{}", volume.device());
-    let direct = rustix::fs::OFlags::DIRECT.bits() as i32;
-    fs::OpenOptions::new().read(true).custom_flags(direct).open(&path).context(path)
-}
-
-/// Reads 8 KiB pieces with that many threads for a while; returns how many.
-fn read(file: &File, threads: u64, length: Duration) -> Result<u64> {
-    let end = Instant::now() + length;
-    let one = |number: u64| -> Result<u64> {
-        // Direct I/O wants an aligned buffer.
-        let mut space = vec![0_u8; 8192 + 4096];
-        let start = space.as_ptr().align_offset(4096);
-        let mut count = 0;
-        while Instant::now() < end {
-            file.read_exact_at(&mut space[start..start + 8192], (number * 1000 + count % 1000) * 8192)?;
-            count += 1;
-        }
-        Ok(count)
-    };
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..threads).map(|number| scope.spawn(move || one(number))).collect();
-        let counts = threads.into_iter().map(|thread| thread.join().unwrap_or(Ok(0)));
-        Ok(counts.collect::<Result<Vec<_>>>()?.iter().sum())
-    })
+/// The device itself, without its file system.
+fn device(volume: &Volume) -> Result<Target> {
+    Target::open(&Path::new("/dev").join(volume.device()), 32 << 20)
 }
 
 /// Waits until nothing is left: no mount, no loop device on the file.
@@ -76,12 +53,12 @@ fn answers_as_it_is_told() -> Result<()> {
     // One at a time: the injected latency, and the caller sees little more.
     volume.reshape(&"read=5ms".parse()?)?;
     let start = now_ns();
-    let count = read(&file, 1, Duration::from_secs(1))?;
+    let count = file.run(Work::Read, 1, Duration::from_secs(1))?;
     let alone = start..now_ns();
     // Eight at a time, as many as the limit lets through.
     volume.reshape(&"read=2ms iops=1000".parse()?)?;
     let start = now_ns();
-    let limited_count = read(&file, 8, Duration::from_secs(2))?;
+    let limited_count = file.run(Work::Read, 8, Duration::from_secs(2))?;
     let limited = start..now_ns();
 
     let log = volume.log()?;
