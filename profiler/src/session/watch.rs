@@ -22,7 +22,7 @@ use super::{
     options::Options,
     owner::{Kind, Owner},
     processes::Lives,
-    reading, sampling,
+    reading, sampling, wal,
 };
 use crate::{
     model::{
@@ -32,6 +32,7 @@ use crate::{
         slowest::Slowest,
         statements::Statements,
         timeline,
+        wal::Flushes,
     },
     probe::cost::{ProgramCost, Statistics},
 };
@@ -68,6 +69,7 @@ pub trait Signal {
 pub(super) struct Watched {
     pub window: WindowInput,
     pub aggregates: Aggregates,
+    pub flushes: Flushes,
     pub timeline: Vec<Interval>,
     pub statements: Statements,
     pub statement_every: u32,
@@ -130,6 +132,7 @@ impl Attachment {
             role: role.oid(),
         };
         let baseline = reading::read(&self.probes, true)?;
+        let flushed_before = wal::flushes(&self.probes)?;
         let mut cost = Cost::default();
         let start_ns = clock::monotonic_ns()?;
         let before = self.edge(start_ns)?;
@@ -216,6 +219,7 @@ impl Attachment {
                 ended_by,
             },
             aggregates: now.minus(&baseline),
+            flushes: wal::flushes(&self.probes)?.minus(&flushed_before),
             timeline,
             statements: collector.statements,
             statement_every: live.statement_every,

@@ -12,6 +12,7 @@ use pgstall::{
         slowest::Slowest,
         statements::Statements,
         timeline,
+        wal::WalInput,
     },
     wait::bucket_table,
 };
@@ -90,6 +91,7 @@ pub struct Run {
     pub capture: CaptureInput,
     pub host: Host,
     pub ended_by: EndedBy,
+    pub wal: Option<WalInput>,
     seconds: u64,
 }
 
@@ -117,6 +119,7 @@ impl Run {
                 cgroup_throttled_ns: None,
             },
             ended_by: EndedBy::Duration,
+            wal: None,
             seconds: 0,
         }
     }
@@ -158,6 +161,9 @@ impl Run {
         let transactions = unit.transactions.max(1);
         totals.transactions += transactions;
         totals.units += 1;
+        if buckets[Bucket::WalFsync as usize] != 0 {
+            totals.transactions_flushed += transactions;
+        }
         totals.units_of_many += u64::from(transactions > 1);
         totals.statements += 1;
         totals.wall_ns += wall_ns;
@@ -243,6 +249,7 @@ impl Run {
             open: self.open,
             processes: &self.processes,
             list_pids: false,
+            wal: self.wal,
         })
     }
 }
