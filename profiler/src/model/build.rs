@@ -5,6 +5,7 @@ use profiler_common::{bucket::Bucket, loss::Loss, totals::Totals};
 
 use super::{
     aggregates::Aggregates,
+    findings,
     profile::{
         Backends, Borders, Capture, Connections, Cost, EndedBy, Filters, Host, Interval, Postgres, Probe,
         Profile, SCHEMA, StatementCapture, Tool, Transactions, Window,
@@ -123,7 +124,7 @@ pub fn build(inputs: Inputs<'_>) -> Profile {
     let slowest = slowest.records().iter();
     let slowest = slowest.map(|record| single::slow(major, record, &window, statements)).collect();
     let open = single::open(major, open, &window, statements);
-    Profile {
+    let mut profile = Profile {
         schema: SCHEMA.to_owned(),
         tool,
         host,
@@ -140,7 +141,9 @@ pub fn build(inputs: Inputs<'_>) -> Profile {
         slowest,
         open,
         findings: None,
-    }
+    };
+    profile.findings = Some(findings::find(&profile));
+    profile
 }
 
 fn window(window: &WindowInput) -> Window {

@@ -5,6 +5,7 @@ use std::io;
 use crate::model::profile::Profile;
 
 mod budget;
+mod findings;
 mod lead;
 mod page;
 mod quality;
@@ -47,6 +48,9 @@ pub fn render(profile: &Profile, style: &Style, out: &mut dyn io::Write) -> io::
     lead::write(&mut page, profile);
     if profile.transactions.count != 0 {
         budget::write(&mut page, profile);
+    }
+    findings::write(&mut page, profile);
+    if profile.transactions.count != 0 {
         waits::write(&mut page, profile);
     }
     window::timeline(&mut page, profile);
