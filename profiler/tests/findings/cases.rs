@@ -278,6 +278,12 @@ pub const CASES: &[Case] = &[
         device(p, "nvme1n1", 0);
     }),
     ("data_in_page_cache", "devices not watched", false, |p| share_of(p, RunQueue, 200)),
+    ("data_in_page_cache", "one device's requests not seen", false, |p| {
+        share_of(p, RunQueue, 200);
+        device(p, "nvme1n1", 0);
+        let at = device(p, "nvme2n1", 0);
+        p.devices.as_mut().expect("devices")[at].depth_mean = None;
+    }),
     ("data_in_page_cache", "no device found", false, |p| {
         share_of(p, RunQueue, 200);
         p.devices = Some(Vec::new());

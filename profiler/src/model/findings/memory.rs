@@ -69,7 +69,7 @@ pub(super) fn data_in_page_cache(profile: &Profile) -> Option<Found> {
     let page_read = share(profile, Bucket::PageRead).filter(|part| *part <= NO_READS)?;
     let storage = storage_part(profile).filter(|part| *part <= NO_STORAGE)?;
     let devices = profile.devices.as_ref().filter(|devices| !devices.is_empty())?;
-    let reads = devices.iter().fold(0_u64, |sum, device| sum.saturating_add(reads(device)));
+    let reads = devices.iter().try_fold(0_u64, |sum, device| Some(sum.saturating_add(reads(device)?)))?;
     let each = ratio(reads, profile.transactions.count).filter(|each| *each <= READS_PER_TRANSACTION)?;
     let mut evidence = Evidence::default();
     let message = format!(
@@ -89,12 +89,13 @@ pub(super) fn data_in_page_cache(profile: &Profile) -> Option<Found> {
     evidence.found(Severity::Info, message, advice)
 }
 
-/// Reads of a device by the server, or by anybody where askers were not seen.
-fn reads(device: &Device) -> u64 {
+/// Reads of a device by the server, or by anybody where askers were not seen; `None` where its requests were not.
+fn reads(device: &Device) -> Option<u64> {
+    device.depth_mean?;
     if device.users.is_empty() {
         let reads = device.operations.iter().filter(|line| line.operation == "read");
-        return reads.fold(0, |sum, line| sum.saturating_add(line.count));
+        return Some(reads.fold(0, |sum, line| sum.saturating_add(line.count)));
     }
     let ours = device.users.iter().filter(|user| user.user.as_deref() != Some("other processes"));
-    ours.fold(0, |sum, user| sum.saturating_add(user.reads))
+    Some(ours.fold(0, |sum, user| sum.saturating_add(user.reads)))
 }
