@@ -5,6 +5,7 @@ use profiler_common::{bucket::Bucket, loss::Loss, totals::Totals};
 
 use super::{
     aggregates::Aggregates,
+    findings,
     locks::{HeldSums, Locks},
     profile::{
         Backends, Borders, Capture, Connections, Cost, EndedBy, Filters, Host, Interval, Postgres, Probe,
@@ -135,7 +136,7 @@ pub fn build(inputs: Inputs<'_>) -> Profile {
     let slowest = slowest.map(|record| single::slow(major, record, &window, statements)).collect();
     let open = single::open(major, open, &window, statements);
     let locks = locks.map(|(locks, held)| locks.build(held, processes, statements));
-    Profile {
+    let mut profile = Profile {
         schema: SCHEMA.to_owned(),
         tool,
         host,
@@ -152,7 +153,9 @@ pub fn build(inputs: Inputs<'_>) -> Profile {
         slowest,
         open,
         findings: None,
-    }
+    };
+    profile.findings = Some(findings::find(&profile));
+    profile
 }
 
 fn window(window: &WindowInput) -> Window {
