@@ -39,7 +39,7 @@ pub struct Device {
 /// Something of the server that lives on a device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Place {
-    /// `data directory`, `WAL`, or `tablespace NAME`.
+    /// `data directory`, `WAL`, or `tablespace OID`: a tablespace's name is in the catalogue, which is not asked.
     pub what: String,
     /// Where, as the server sees it, symbolic links resolved.
     pub path: String,
