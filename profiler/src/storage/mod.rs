@@ -3,6 +3,7 @@
 //! at here.
 
 pub mod diskstats;
+pub mod ebs;
 pub mod mounts;
 pub mod namespace;
 pub mod resolve;

@@ -126,10 +126,14 @@ pub struct Ebs {
     pub instance_throughput_exceeded_ns: u64,
     /// Queue length when it was read last.
     pub queue_length: u64,
-    /// Reads by latency at the volume.
+    /// Reads by latency at the volume; bins with none are left out.
     pub read_latency: Vec<EbsBin>,
-    /// Writes by latency at the volume.
+    /// Writes by latency at the volume; bins with none are left out.
     pub write_latency: Vec<EbsBin>,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub write_bytes: u64,
 }
 
 /// One bin of a latency histogram of EBS.
