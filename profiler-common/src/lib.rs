@@ -12,6 +12,7 @@ pub mod event;
 pub mod histogram;
 pub mod ledger;
 pub mod loss;
+pub mod process;
 pub mod record;
 pub mod totals;
 pub mod tunables;

@@ -10,6 +10,7 @@ mod config;
 mod count;
 mod lifecycle;
 mod maps;
+mod process;
 mod sched;
 mod server;
 mod task;

@@ -4,6 +4,7 @@
 mod asleep;
 mod attachment;
 mod clock;
+mod course;
 mod error;
 mod host;
 mod openings;
@@ -15,6 +16,7 @@ mod profile;
 mod reading;
 mod sampling;
 mod watch;
+mod work;
 
 pub use attachment::Attachment;
 pub use error::SessionError;
