@@ -8,7 +8,8 @@
 //! Pure: the eBPF programs and the tests drive the same code.
 
 use crate::{
-    bucket::{BUCKET_SLOTS, IDLE},
+    bucket::{BUCKET_SLOTS, IDLE, kind},
+    flush::Flush,
     ledger::{Ledger, LossCounter, SchedInfo, SchedulerClock},
 };
 
@@ -53,7 +54,9 @@ pub struct Backend {
     pub slept_idle: u8,
     /// The open statement is not the first of its unit: `statement_base` counts.
     has_base: u8,
-    reserved: u32,
+    /// 1 while `flush` holds a flush that is not counted yet.
+    pub in_flush: u8,
+    reserved: [u8; 3],
     /// Address of the backend's `PgBackendStatus` in its own memory; 0 = not known yet.
     pub status: u64,
     /// Where its `wait_event_info` is, once it cannot move any more before the backend ends; 0 = not yet.
@@ -65,8 +68,10 @@ pub struct Backend {
     /// The scheduler's time line.
     pub ledger: Ledger,
     statement_base: [u64; BUCKET_SLOTS],
+    /// The flush of the write-ahead log it is in.
+    pub flush: Flush,
 }
-crate::shared!(Backend, 64 + size_of::<Ledger>() + 8 * BUCKET_SLOTS);
+crate::shared!(Backend, 64 + size_of::<Ledger>() + 8 * BUCKET_SLOTS + size_of::<Flush>());
 const _: () = assert!(size_of::<Backend>().is_multiple_of(64));
 
 impl Backend {
@@ -108,6 +113,7 @@ impl Backend {
         self.between_statements = 0;
         self.slept_idle = 0;
         self.has_base = 0;
+        self.in_flush = 0;
         self.status = 0;
         self.wait_word = 0;
         self.start_ns = now_ns;
@@ -127,6 +133,9 @@ impl Backend {
     ) {
         if self.ledger.has_gap(now_ns, sched_info, clock, losses) {
             self.ledger.close_gap(sched_info.run_delay_ns, losses);
+            if self.in_flush != 0 && self.ledger.bucket & kind::WAL_SYNC != 0 {
+                self.flush.wake(self.ledger.charged_to_ns);
+            }
             if self.idle_sleep != 0 {
                 self.idle_sleep = 0;
                 self.open();

@@ -89,7 +89,8 @@ pub struct Ledger {
     state: u32,
     /// Dense index of the event of the current or last gap, or [`PREEMPTED`].
     pub event: u32,
-    bucket: u32,
+    /// Bucket of that gap, with the bits of [`crate::bucket::kind`].
+    pub bucket: u32,
     /// Entries of `events` in use.
     pub n_events: u32,
     /// Index of the entry of the last gap; its run-queue time is added when the gap is split.
@@ -140,7 +141,7 @@ impl Ledger {
     /// Forgets what was charged; the next charges belong to a new owner that begins at `charged_to_ns`.
     #[inline(always)]
     pub fn clear(&mut self) {
-        self.buckets = [0; BUCKET_SLOTS];
+        zero(&mut self.buckets);
         self.n_events = 0;
     }
 
@@ -378,5 +379,15 @@ impl Ledger {
             at += 1;
         }
         losses.count(Loss::EventTableFull);
+    }
+}
+
+/// Zeroes the words one store each. Left alone, the compiler makes a call to a `memset` of it, which on this target goes
+/// byte by byte: 50 ns for what takes 5, twice in every unit.
+#[inline(always)]
+fn zero(words: &mut [u64; BUCKET_SLOTS]) {
+    for word in words {
+        // SAFETY: a reference is valid for writes and aligned; volatile only keeps the stores as they are.
+        unsafe { core::ptr::write_volatile(word, 0) };
     }
 }

@@ -9,6 +9,7 @@
 pub mod backend;
 pub mod bucket;
 pub mod event;
+pub mod flush;
 pub mod histogram;
 pub mod ledger;
 pub mod loss;

@@ -10,6 +10,8 @@ pub mod global {
     pub const TASK_RUN_DELAY: &str = "TASK_RUN_DELAY";
     /// Offset of `sched_info.last_arrival` in `task_struct`, bytes.
     pub const TASK_LAST_ARRIVAL: &str = "TASK_LAST_ARRIVAL";
+    /// Offset of `ioac.syscw` in `task_struct`, bytes; 0 = this kernel does not count a task's writes.
+    pub const TASK_WRITES: &str = "TASK_WRITES";
     /// 1 where `sched_switch` passes `prev_state` as its fourth argument (kernel 5.18 and later).
     pub const STATE_IS_ARGUMENT: &str = "STATE_IS_ARGUMENT";
     /// Process id of the postmaster, in the initial namespace.

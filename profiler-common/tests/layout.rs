@@ -7,6 +7,7 @@ use profiler_common::{
     backend::Backend,
     bucket::{BUCKET_SLOTS, Bucket, IDLE},
     event::{self, EVENT_SLOTS},
+    flush::{Flush, FlushTotals},
     histogram::{HISTOGRAM_BUCKETS, Histogram},
     ledger::{EVENT_ENTRIES, EventCharge, Ledger},
     loss::{LOSSES, Loss},
@@ -19,9 +20,11 @@ use profiler_common::{
 fn sizes() {
     let sizes = [
         ("Ledger", size_of::<Ledger>(), align_of::<Ledger>(), 704),
-        ("Backend", size_of::<Backend>(), align_of::<Backend>(), 896),
+        ("Backend", size_of::<Backend>(), align_of::<Backend>(), 960),
         ("EventCharge", size_of::<EventCharge>(), align_of::<EventCharge>(), 24),
-        ("Totals", size_of::<Totals>(), align_of::<Totals>(), 336),
+        ("Flush", size_of::<Flush>(), align_of::<Flush>(), 64),
+        ("FlushTotals", size_of::<FlushTotals>(), align_of::<FlushTotals>(), 24),
+        ("Totals", size_of::<Totals>(), align_of::<Totals>(), 344),
         ("EventTotals", size_of::<EventTotals>(), align_of::<EventTotals>(), 24),
         ("Histogram", size_of::<Histogram>(), align_of::<Histogram>(), 9_216),
         ("Record", size_of::<Record>(), align_of::<Record>(), 1_584),
@@ -37,8 +40,8 @@ fn sizes() {
 #[test]
 fn offsets() {
     assert_eq!(offset_of!(Totals, wall_ns), 32);
-    assert_eq!(offset_of!(Totals, buckets), 80);
-    assert_eq!(offset_of!(Totals, losses), 208);
+    assert_eq!(offset_of!(Totals, buckets), 88);
+    assert_eq!(offset_of!(Totals, losses), 216);
     assert_eq!(offset_of!(Record, start_ns), 16);
     assert_eq!(offset_of!(Record, buckets), 40);
     assert_eq!(offset_of!(Record, n_events), 168);

@@ -8,6 +8,7 @@
 mod border;
 mod config;
 mod count;
+mod flush;
 mod lifecycle;
 mod maps;
 mod process;

@@ -9,6 +9,7 @@ use profiler_common::{
     backend::{Backend, NOT_A_CLIENT},
     bucket::Bucket,
     event::EVENT_SLOTS,
+    flush::{BACKEND_TYPES, FlushTotals},
     histogram::Histogram,
     ledger::{LossCounter, SchedInfo, SchedulerClock},
     loss::{LOSSES, Loss},
@@ -76,6 +77,14 @@ pub const WALL_HISTOGRAM: u32 = Bucket::ALL.len() as u32;
 /// Distribution of the units' wall time and of each bucket's non-zero times.
 #[map]
 pub static HISTOGRAMS: PerCpuArray<Histogram> = PerCpuArray::with_max_entries(WALL_HISTOGRAM + 1, 0);
+
+/// Flushes of the write-ahead log by the server's number for the backend type.
+#[map]
+pub static FLUSHES: PerCpuArray<FlushTotals> = PerCpuArray::with_max_entries(BACKEND_TYPES as u32, 0);
+
+/// Distribution of the flushes' lengths.
+#[map]
+pub static FLUSH_HISTOGRAM: PerCpuArray<Histogram> = PerCpuArray::with_max_entries(1, 0);
 
 /// Sampled statements and slow units. Drained on a timer: a wake-up per record would be one per transaction.
 #[map]

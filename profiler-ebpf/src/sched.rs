@@ -3,7 +3,7 @@
 use aya_ebpf::{helpers::bpf_ktime_get_ns, macros::btf_tracepoint, programs::BtfTracePointContext};
 use profiler_common::{
     backend::{Backend, IDLE_OR_FIRST, IN_UNIT, STARTING, UNSEEN},
-    bucket::Bucket,
+    bucket::{Bucket, kind},
     event::{self, EVENT_SLOTS, PREEMPTED, UNNAMED},
     ledger::LossCounter,
     loss::Loss,
@@ -11,7 +11,7 @@ use profiler_common::{
 
 use crate::{
     config::{BORDERS_FROM_SCHEDULER, CLIENT_READ, STATE_IDLE, STATE_IS_ARGUMENT},
-    count,
+    count, flush,
     maps::{self, BUCKET_OF_EVENT, Losses},
     server,
     task::Task,
@@ -87,6 +87,9 @@ fn switch_out(backend: &mut Backend, task: Task, now_ns: u64, runnable: bool, st
         Some(buckets) => buckets[event as usize & (EVENT_SLOTS - 1)],
         None => Bucket::Unattributed as u32,
     };
+    if backend.in_flush != 0 || bucket & kind::WAL_SYNC != 0 {
+        flush::turn(backend, task, bucket, now_ns);
+    }
     backend.switch_out(event, bucket, idle, run_delay_ns);
 }
 

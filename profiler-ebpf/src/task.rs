@@ -4,7 +4,7 @@ use aya_ebpf::helpers::generated::bpf_get_current_task_btf;
 
 use profiler_common::ledger::SchedInfo;
 
-use crate::config::{TASK_LAST_ARRIVAL, TASK_PID, TASK_RUN_DELAY, TASK_STATE};
+use crate::config::{TASK_LAST_ARRIVAL, TASK_PID, TASK_RUN_DELAY, TASK_STATE, TASK_WRITES};
 
 /// A `task_struct` the verifier trusts: an argument of a BTF tracepoint, or the current task.
 #[derive(Clone, Copy)]
@@ -44,6 +44,13 @@ impl Task {
             run_delay_ns: self.load(TASK_RUN_DELAY.load()),
             last_arrival_ns: self.load(TASK_LAST_ARRIVAL.load()),
         }
+    }
+
+    /// How many write calls of the task have returned; 0 where the kernel does not count them.
+    #[inline(always)]
+    pub fn writes(self) -> u64 {
+        let offset = TASK_WRITES.load();
+        if offset == 0 { 0 } else { self.load(offset) }
     }
 
     #[inline(always)]

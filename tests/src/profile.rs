@@ -119,6 +119,15 @@ impl Profile {
         Ok(all.into_iter().filter(|(_, number)| *number != 0).collect())
     }
 
+    /// Mean time of one run of a probe, by the kernel's statistics, ns.
+    pub fn probe_run_ns(&self, name: &str) -> Result<f64> {
+        let probes = self.at("/capture/probes")?.as_array().context("/capture/probes is no array")?;
+        let probe = probes.iter().find(|probe| probe["name"] == name);
+        let probe = probe.with_context(|| format!("the profile has no probe {name}"))?;
+        let figure = |key: &str| probe[key].as_f64().with_context(|| format!("{name} has no {key}"));
+        Ok(figure("run_ns")? / figure("runs")?)
+    }
+
     /// Whether the window was cut short.
     pub fn is_partial(&self) -> Result<bool> {
         self.at("/window/partial")?.as_bool().context("window.partial is no truth value")

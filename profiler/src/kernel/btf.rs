@@ -101,6 +101,8 @@ pub struct KernelOffsets {
     pub task_run_delay: u32,
     /// `sched_info.last_arrival`, 8 bytes, ns.
     pub task_last_arrival: u32,
+    /// `ioac.syscw`, 8 bytes: write calls that returned; `None` in kernels built without CONFIG_TASK_XACCT.
+    pub task_writes: Option<u32>,
     /// Whether `sched_switch` passes the previous task's state as its fourth argument (kernel 5.18 and later).
     pub state_is_argument: bool,
 }
@@ -113,6 +115,7 @@ impl KernelOffsets {
             task_state: btf.task_state()?,
             task_run_delay: btf.number("task_struct", "sched_info.run_delay", &[8])?,
             task_last_arrival: btf.number("task_struct", "sched_info.last_arrival", &[8])?,
+            task_writes: btf.number("task_struct", "ioac.syscw", &[8]).ok(),
             state_is_argument: btf.state_is_argument()?,
         })
     }

@@ -11,6 +11,7 @@ use super::{
     },
     slowest::Slowest,
     statements::Statements,
+    wal::{self, WalInput},
 };
 
 mod processes;
@@ -50,6 +51,8 @@ pub struct Inputs<'a> {
     pub processes: &'a [ProcessSample],
     /// Whether to list the processes one by one.
     pub list_pids: bool,
+    /// The write-ahead log, where it was watched.
+    pub wal: Option<WalInput>,
 }
 
 /// The stretch of time watched.
@@ -118,11 +121,15 @@ pub fn build(inputs: Inputs<'_>) -> Profile {
         types,
         processes,
         list_pids,
+        wal,
     } = inputs;
     let major = postgres.major;
     // Short statements are not recorded where short transactions are not wanted.
     let counted = capture.filters.min_latency_ns.is_none().then_some(aggregates.totals.statements);
     let transactions = transactions::transactions(major, aggregates, window.duration_ns());
+    let Filters { min_latency_ns, database, user } = &capture.filters;
+    let all_units = min_latency_ns.is_none() && database.is_none() && user.is_none();
+    let wal = wal.map(|wal| wal::wal(wal, aggregates, all_units, window.duration_ns()));
     let slowest = slowest.records().iter();
     let slowest = slowest.map(|record| single::slow(major, record, &window, statements)).collect();
     let open = single::open(major, open, &window, statements);
@@ -139,7 +146,7 @@ pub fn build(inputs: Inputs<'_>) -> Profile {
         window: self::window(&window),
         transactions,
         statements: statements.top(n_statements, aggregates.totals.wall_ns, counted),
-        wal: None,
+        wal,
         locks: None,
         processes: process_types,
         devices,

@@ -9,3 +9,4 @@ pub mod profile;
 pub mod slowest;
 pub mod statements;
 pub mod timeline;
+pub mod wal;

@@ -10,6 +10,7 @@ use aya::{
 use profiler_common::{
     backend::Backend,
     event::EVENT_SLOTS,
+    flush::FlushTotals,
     histogram::Histogram,
     process::Moved,
     totals::{EventTotals, Totals},
@@ -36,6 +37,8 @@ pub struct Probes {
     pub(super) histograms: PerCpuArray<MapData, Histogram>,
     pub(super) moved: PerCpuArray<MapData, Moved>,
     pub(super) type_events: PerCpuHashMap<MapData, u32, EventTotals>,
+    pub(super) flushes: PerCpuArray<MapData, FlushTotals>,
+    pub(super) flush_histogram: PerCpuArray<MapData, Histogram>,
     pub(super) records: RingBuf<MapData>,
     #[cfg(feature = "debug-probes")]
     pub(super) log: super::log::ProbeLog,
@@ -48,6 +51,8 @@ impl Probes {
     /// Whatever the kernel refused, with the verifier's words.
     pub fn load(plan: &Plan) -> Result<Probes> {
         let pid_entries = plan.pid_max / 4 + 1;
+        // Zero is the offset of no counter: `task_struct` begins with something else.
+        let task_writes = plan.task_writes.unwrap_or(0);
         let state_is_argument = u32::from(plan.state_is_argument);
         let by_scheduler = u32::from(plan.border == Border::Scheduler);
         let sendto = libc::SYS_sendto as u32;
@@ -60,6 +65,7 @@ impl Probes {
             .override_global(global::TASK_STATE, &plan.task_state, true)
             .override_global(global::TASK_RUN_DELAY, &plan.task_run_delay, true)
             .override_global(global::TASK_LAST_ARRIVAL, &plan.task_last_arrival, true)
+            .override_global(global::TASK_WRITES, &task_writes, true)
             .override_global(global::STATE_IS_ARGUMENT, &state_is_argument, true)
             .override_global(global::POSTMASTER_PID, &plan.postmaster_pid, true)
             .override_global(global::WAIT_EVENT_POINTER, &plan.wait_event_pointer, true)
@@ -110,6 +116,8 @@ impl Probes {
             histograms: take(&mut ebpf, "HISTOGRAMS")?.try_into()?,
             moved: take(&mut ebpf, "MOVED")?.try_into()?,
             type_events: take(&mut ebpf, "TYPE_EVENTS")?.try_into()?,
+            flushes: take(&mut ebpf, "FLUSHES")?.try_into()?,
+            flush_histogram: take(&mut ebpf, "FLUSH_HISTOGRAM")?.try_into()?,
             records: take(&mut ebpf, "RECORDS")?.try_into()?,
             #[cfg(feature = "debug-probes")]
             log: super::log::init(&mut ebpf)?,

@@ -12,6 +12,7 @@ mod quality;
 mod single;
 mod statements;
 mod waits;
+mod wal;
 mod window;
 
 use page::Page;
@@ -50,6 +51,7 @@ pub fn render(profile: &Profile, style: &Style, out: &mut dyn io::Write) -> io::
         budget::write(&mut page, profile);
         waits::write(&mut page, profile);
     }
+    wal::write(&mut page, profile);
     window::timeline(&mut page, profile);
     statements::write(&mut page, profile);
     single::slowest(&mut page, profile);

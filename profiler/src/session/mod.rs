@@ -15,6 +15,7 @@ mod processes;
 mod profile;
 mod reading;
 mod sampling;
+mod wal;
 mod watch;
 mod work;
 

@@ -63,6 +63,7 @@ impl Attachment {
             types: &types,
             processes: &processes,
             list_pids: options.per_backend,
+            wal: Some(self.wal_input(watched.flushes)),
             statements: &mut watched.statements,
             slowest: &watched.slowest,
             window: watched.window,

@@ -23,7 +23,7 @@ use super::{
     options::Options,
     owner::{Kind, Owner},
     processes::Lives,
-    reading, sampling,
+    reading, sampling, wal,
     work::Works,
 };
 use crate::{
@@ -33,6 +33,7 @@ use crate::{
         profile::{EndedBy, Interval, Profile},
         slowest::Slowest,
         statements::Statements,
+        wal::Flushes,
     },
     probe::cost::{ProgramCost, Statistics},
 };
@@ -69,6 +70,7 @@ pub trait Signal {
 pub(super) struct Watched {
     pub window: WindowInput,
     pub aggregates: Aggregates,
+    pub flushes: Flushes,
     pub timeline: Vec<Interval>,
     pub works: Works,
     pub statements: Statements,
@@ -131,6 +133,7 @@ impl Attachment {
             role: role.oid(),
         };
         let baseline = reading::read(&self.probes, true)?;
+        let flushed_before = wal::flushes(&self.probes)?;
         let mut cost = Cost::default();
         let start_ns = clock::monotonic_ns()?;
         let mut works = Works::default();
@@ -194,9 +197,10 @@ impl Attachment {
         };
         self.probes.set_live(Live { window_open: 0, ..live });
         let end_ns = clock::monotonic_ns()?;
+        // At once: what processes do from here on is not the window's.
+        let after = self.edge(end_ns, &mut works, false)?;
         self.switch_statistics_off(&mut statistics, &mut cost);
         collector.drain(self)?;
-        let after = self.edge(end_ns, &mut works, false)?;
         let now = reading::read(&self.probes, true)?;
         let rest = now.minus(&last);
         if rest.totals.units != 0 || end_ns - course.last_ns >= interval_length.as_nanos() as u64 / 2 {
@@ -218,6 +222,7 @@ impl Attachment {
                 ended_by,
             },
             aggregates: now.minus(&baseline),
+            flushes: wal::flushes(&self.probes)?.minus(&flushed_before),
             timeline,
             works,
             statements: collector.statements,

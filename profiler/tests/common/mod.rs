@@ -14,6 +14,7 @@ use pgstall::{
         slowest::Slowest,
         statements::Statements,
         timeline,
+        wal::WalInput,
     },
     wait::bucket_table,
 };
@@ -95,6 +96,7 @@ pub struct Run {
     pub capture: CaptureInput,
     pub host: Host,
     pub ended_by: EndedBy,
+    pub wal: Option<WalInput>,
     seconds: u64,
 }
 
@@ -123,6 +125,7 @@ impl Run {
                 cgroup_throttled_ns: None,
             },
             ended_by: EndedBy::Duration,
+            wal: None,
             seconds: 0,
         }
     }
@@ -164,6 +167,9 @@ impl Run {
         let transactions = unit.transactions.max(1);
         totals.transactions += transactions;
         totals.units += 1;
+        if buckets[Bucket::WalFsync as usize] != 0 {
+            totals.transactions_flushed += transactions;
+        }
         totals.units_of_many += u64::from(transactions > 1);
         totals.statements += 1;
         totals.wall_ns += wall_ns;
@@ -289,6 +295,7 @@ impl Run {
             types: &self.types,
             processes: &self.processes,
             list_pids: false,
+            wal: self.wal,
         })
     }
 }

@@ -2,8 +2,15 @@
 
 use std::sync::LazyLock;
 
-use pgstall::model::profile::{EndedBy, Filters, Probe, Profile};
-use profiler_common::{bucket::Bucket, loss::Loss};
+use pgstall::model::{
+    profile::{EndedBy, Filters, Probe, Profile},
+    wal::Flushes,
+};
+use profiler_common::{
+    bucket::Bucket,
+    flush::{FlushTotals, Flushed},
+    loss::Loss,
+};
 
 use super::*;
 
@@ -35,6 +42,7 @@ fn update_heavy() -> Profile {
         "INSERT INTO pgbench_history (tid, bid, aid, delta, mtime) VALUES (1, 2, 3, -4, CURRENT_TIMESTAMP);",
         "END;",
     ];
+    let mut flushes: [Vec<u64>; 2] = Default::default();
     for second in 0..30 {
         let stalled = second == 21;
         for at in 0..(if stalled { 60 } else { 400 + second as usize }) {
@@ -46,7 +54,9 @@ fn update_heavy() -> Profile {
             }
             if draw.once_in(4) {
                 waits.push((WAL_WRITE, draw.around(300 * US)));
-                waits.push((WAL_SYNC, draw.around(if stalled { 190 * MS } else { 14 * MS })));
+                let sync_ns = draw.around(if stalled { 190 * MS } else { 14 * MS });
+                flushes[at % 50 / 49].push(sync_ns);
+                waits.push((WAL_SYNC, sync_ns));
             } else {
                 waits.push((WAL_WRITE_LOCK, draw.around(if stalled { 230 * MS } else { 19 * MS })));
             }
@@ -112,7 +122,29 @@ fn update_heavy() -> Profile {
     run.backends(&[(Bucket::WalFsync, 11.5), (Bucket::PageRead, 0.8), (Bucket::Cpu, 0.3)], 1_900 * MS);
     run.host.cpu_busy_ns = Some(57_000 * MS);
     run.host.steal_ns = Some(2_400 * MS);
+    run.wal = Some(wal(&flushes));
     run.profile(30)
+}
+
+/// The log, flushed by client backends (first) and the WAL writer (second).
+fn wal(flushes: &[Vec<u64>; 2]) -> WalInput {
+    let mut counted = Flushes::default();
+    for lengths in flushes {
+        let mut totals = FlushTotals::default();
+        for length_ns in lengths {
+            totals.add(Flushed { length_ns: *length_ns, blocked_ns: length_ns * 9 / 10 });
+            counted.lengths.counts[bucket_of(*length_ns)] += 1;
+        }
+        counted.by_type.push(totals);
+    }
+    WalInput {
+        flushes: counted,
+        type_names: vec![Some("client backend"), Some("walwriter")],
+        sync_method: Some("fdatasync".to_owned()),
+        full_page_writes: Some(true),
+        fsync: Some(true),
+        writes_counted: true,
+    }
 }
 
 /// Everything cached, many transactions, statements sampled.
