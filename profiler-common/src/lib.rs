@@ -7,12 +7,14 @@
 #![no_std]
 
 pub mod backend;
+pub mod block;
 pub mod bucket;
 pub mod event;
 pub mod histogram;
 pub mod ledger;
 pub mod loss;
 pub mod record;
+pub mod storage;
 pub mod totals;
 pub mod tunables;
 

@@ -18,10 +18,10 @@ use profiler_common::{
 #[test]
 fn sizes() {
     let sizes = [
-        ("Ledger", size_of::<Ledger>(), align_of::<Ledger>(), 704),
-        ("Backend", size_of::<Backend>(), align_of::<Backend>(), 896),
+        ("Ledger", size_of::<Ledger>(), align_of::<Ledger>(), 832),
+        ("Backend", size_of::<Backend>(), align_of::<Backend>(), 1_024),
         ("EventCharge", size_of::<EventCharge>(), align_of::<EventCharge>(), 24),
-        ("Totals", size_of::<Totals>(), align_of::<Totals>(), 336),
+        ("Totals", size_of::<Totals>(), align_of::<Totals>(), 432),
         ("EventTotals", size_of::<EventTotals>(), align_of::<EventTotals>(), 24),
         ("Histogram", size_of::<Histogram>(), align_of::<Histogram>(), 9_216),
         ("Record", size_of::<Record>(), align_of::<Record>(), 1_584),

@@ -10,6 +10,7 @@ use profiler_common::{
     histogram,
     ledger::{EVENT_ENTRIES, LossCounter},
     loss::Loss,
+    storage::LINKED,
     record::{KIND_STATEMENT, KIND_TRANSACTION, Record, TEXT_BYTES},
     tunables::Live,
 };
@@ -100,6 +101,13 @@ fn count_unit(backend: &mut Backend, transactions: u32, live: &Live) {
         bucket += 1;
     }
     totals.buckets[WAKE_TO_RUN as usize] += backend.ledger.buckets[WAKE_TO_RUN as usize];
+    if backend.ledger.storage_used != 0 {
+        let mut at = 0;
+        while at < LINKED {
+            totals.storage[at].merge(&backend.ledger.storage[at]);
+            at += 1;
+        }
+    }
     let mut at = 0;
     while at < EVENT_ENTRIES {
         if at as u32 >= backend.ledger.n_events {

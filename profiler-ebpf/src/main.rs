@@ -5,11 +5,13 @@
 #![no_std]
 #![no_main]
 
+mod block;
 mod border;
 mod config;
 mod count;
 mod lifecycle;
 mod maps;
+mod request;
 mod sched;
 mod server;
 mod task;

@@ -10,6 +10,7 @@ use profiler_common::{
 };
 
 use crate::{
+    block,
     config::{BORDERS_FROM_SCHEDULER, CLIENT_READ, STATE_IDLE, STATE_IS_ARGUMENT},
     count,
     maps::{self, BUCKET_OF_EVENT, Losses},
@@ -50,7 +51,11 @@ pub fn sched_waking(ctx: BtfTracePointContext) -> i32 {
     let slot = maps::slot_of(Task::from_argument(ctx.arg(0)).pid());
     if let Some(backend) = maps::backend(slot) {
         // SAFETY: the helper has no arguments.
-        backend.ledger.wake(unsafe { bpf_ktime_get_ns() });
+        let now_ns = unsafe { bpf_ktime_get_ns() };
+        backend.ledger.wake(now_ns);
+        if backend.ledger.waits_for_storage() {
+            block::link(backend, slot, now_ns);
+        }
     }
     0
 }

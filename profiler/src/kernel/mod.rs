@@ -2,6 +2,7 @@
 //! and the border signal chosen from those. Reads only; knows no server.
 
 pub mod border;
+pub mod block;
 pub mod btf;
 pub mod features;
 pub mod privilege;
