@@ -192,6 +192,40 @@ pub struct UserTotals {
 }
 crate::shared!(UserTotals, 48);
 
+impl UserTotals {
+    /// Adds the requests of another.
+    pub fn merge(&mut self, other: &UserTotals) {
+        let UserTotals { reads, read_bytes, writes, write_bytes, flushes, device_ns } = other;
+        self.reads += reads;
+        self.read_bytes += read_bytes;
+        self.writes += writes;
+        self.write_bytes += write_bytes;
+        self.flushes += flushes;
+        self.device_ns += device_ns;
+    }
+}
+
+impl DeviceTotals {
+    /// Adds the requests that another CPU completed.
+    pub fn merge(&mut self, other: &DeviceTotals) {
+        for (sum, added) in self.operations.iter_mut().zip(&other.operations) {
+            let OperationTotals {
+                count, bytes, device_ns, queued, queue_ns, failed, max_ns, min_inverted_ns
+            } = added;
+            sum.count += count;
+            sum.bytes += bytes;
+            sum.device_ns += device_ns;
+            sum.queued += queued;
+            sum.queue_ns += queue_ns;
+            sum.failed += failed;
+            sum.max_ns = sum.max_ns.max(*max_ns);
+            sum.min_inverted_ns = sum.min_inverted_ns.max(*min_inverted_ns);
+        }
+        self.flushes_asked += other.flushes_asked;
+        self.unseen += other.unseen;
+    }
+}
+
 /// How long a completion can be the reason for a wake-up in its context, ns.
 pub const FRESH_NS: u64 = 50_000;
 

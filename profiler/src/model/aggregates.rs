@@ -6,6 +6,7 @@ use profiler_common::{
     bucket::{BUCKET_SLOTS, Bucket},
     histogram::{HISTOGRAM_BUCKETS, Histogram},
     loss::{LOSSES, Loss},
+    storage::{LINKED, STORAGE_PARTS, StorageTotals},
     totals::{EventTotals, Totals},
 };
 
@@ -25,6 +26,8 @@ pub struct Aggregates {
 
 const NO_COUNTS: Histogram = Histogram { counts: [0; HISTOGRAM_BUCKETS] };
 
+const NO_STORAGE: StorageTotals = StorageTotals { parts: [0; STORAGE_PARTS], waits: 0, linked: 0 };
+
 /// Sums of nothing.
 pub const NO_TOTALS: Totals = Totals {
     transactions: 0,
@@ -39,6 +42,7 @@ pub const NO_TOTALS: Totals = Totals {
     backends_ended: 0,
     buckets: [0; BUCKET_SLOTS],
     losses: [0; LOSSES],
+    storage: [NO_STORAGE; LINKED],
 };
 
 impl Default for Aggregates {
@@ -149,6 +153,7 @@ fn add_totals(sum: &mut Totals, added: &Totals) {
         backends_ended,
         buckets,
         losses,
+        storage,
     } = added;
     sum.transactions += transactions;
     sum.units += units;
@@ -162,6 +167,9 @@ fn add_totals(sum: &mut Totals, added: &Totals) {
     sum.backends_ended += backends_ended;
     combine(&mut sum.buckets, buckets, |sum, added| sum + added);
     combine(&mut sum.losses, losses, |sum, added| sum + added);
+    for (sum, added) in sum.storage.iter_mut().zip(storage) {
+        sum.merge(added);
+    }
 }
 
 fn subtract_totals(now: &Totals, then: &Totals) -> Totals {
@@ -178,9 +186,15 @@ fn subtract_totals(now: &Totals, then: &Totals) -> Totals {
         backends_ended: now.backends_ended.saturating_sub(then.backends_ended),
         buckets: now.buckets,
         losses: now.losses,
+        storage: now.storage,
     };
     combine(&mut grown.buckets, &then.buckets, u64::saturating_sub);
     combine(&mut grown.losses, &then.losses, u64::saturating_sub);
+    for (now, then) in grown.storage.iter_mut().zip(&then.storage) {
+        combine(&mut now.parts, &then.parts, u64::saturating_sub);
+        now.waits = now.waits.saturating_sub(then.waits);
+        now.linked = now.linked.saturating_sub(then.linked);
+    }
     grown
 }
 

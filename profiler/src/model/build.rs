@@ -5,8 +5,9 @@ use profiler_common::{bucket::Bucket, loss::Loss, totals::Totals};
 
 use super::{
     aggregates::Aggregates,
+    devices,
     profile::{
-        Backends, Borders, Capture, Connections, Cost, EndedBy, Filters, Host, Interval, Postgres, Probe,
+        Backends, Borders, Capture, Connections, Cost, Device, EndedBy, Filters, Host, Interval, Postgres, Probe,
         Profile, SCHEMA, StatementCapture, Tool, Transactions, Window,
     },
     slowest::Slowest,
@@ -48,6 +49,8 @@ pub struct Inputs<'a> {
     pub processes: &'a [ProcessSample],
     /// Whether to list the processes one by one.
     pub list_pids: bool,
+    /// The block devices, as [`super::devices::device`] made them; `None` where they were not watched.
+    pub devices: Option<Vec<Device>>,
 }
 
 /// The stretch of time watched.
@@ -115,11 +118,14 @@ pub fn build(inputs: Inputs<'_>) -> Profile {
         open,
         processes,
         list_pids,
+        devices,
     } = inputs;
     let major = postgres.major;
     // Short statements are not recorded where short transactions are not wanted.
     let counted = capture.filters.min_latency_ns.is_none().then_some(aggregates.totals.statements);
-    let transactions = transactions::transactions(major, aggregates, window.duration_ns());
+    let transactions = transactions::transactions(major, aggregates, window.duration_ns(), devices.is_some());
+    let mut processes = processes::by_type(processes, list_pids);
+    devices::add_shares(&mut processes, devices.as_deref().unwrap_or_default());
     let slowest = slowest.records().iter();
     let slowest = slowest.map(|record| single::slow(major, record, &window, statements)).collect();
     let open = single::open(major, open, &window, statements);
@@ -134,8 +140,8 @@ pub fn build(inputs: Inputs<'_>) -> Profile {
         statements: statements.top(n_statements, aggregates.totals.wall_ns, counted),
         wal: None,
         locks: None,
-        processes: processes::by_type(processes, list_pids),
-        devices: None,
+        processes,
+        devices,
         timeline,
         slowest,
         open,

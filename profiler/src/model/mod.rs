@@ -3,6 +3,7 @@
 pub mod aggregates;
 pub mod bucket_name;
 pub mod build;
+pub mod devices;
 pub mod histogram;
 pub mod normalise;
 pub mod profile;

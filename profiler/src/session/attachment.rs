@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use profiler_common::bucket::Bucket;
 
 use super::{
-    SessionError, asleep, clock,
+    SessionError, asleep,
+    block::Block,
+    clock,
     options::{BordersWanted, Options},
     plan::plan,
 };
@@ -25,6 +27,7 @@ pub struct Attachment {
     pub(super) cluster: Cluster,
     pub(super) border: Border,
     pub(super) probes: Probes,
+    pub(super) block: Block,
     /// Backend type by pid, as far as asked for.
     pub(super) types: HashMap<u32, Option<String>>,
     /// Backends there when the probes came.
@@ -48,14 +51,16 @@ impl Attachment {
         let cluster = Cluster::open(&postmaster)?;
         let border = choose(&features, options.borders)?;
         let children = cluster.child_pids()?;
-        let plan = plan(&features, &cluster, border.signal, children.len())?;
+        let block = Block::of(&features, &cluster, options);
+        let plan = plan(&features, &cluster, border.signal, children.len(), block.plan.as_ref().ok())?;
         let mut probes = Probes::load(&plan)?;
-        probes.attach(plan.border)?;
+        probes.attach(&plan)?;
         let mut attachment = Attachment {
             features,
             cluster,
             border,
             probes,
+            block,
             types: HashMap::new(),
             n_enrolled: 0,
             postmaster_start: target::procfs::stat(postmaster.pid).map(|stat| stat.start_ticks),

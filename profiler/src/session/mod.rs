@@ -3,6 +3,7 @@
 
 mod asleep;
 mod attachment;
+mod block;
 mod clock;
 mod error;
 mod host;

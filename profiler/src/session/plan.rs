@@ -5,7 +5,7 @@ use profiler_common::event::EVENT_SLOTS;
 
 use crate::{
     kernel::{border::BorderSignal, features::Features},
-    probe::{Border, Plan},
+    probe::{BlockPlan, Border, Plan},
     target::Cluster,
     wait,
 };
@@ -22,6 +22,7 @@ pub(super) fn plan(
     cluster: &Cluster,
     signal: BorderSignal,
     n_processes: usize,
+    block: Option<&BlockPlan>,
 ) -> Result<Plan> {
     let offsets = features.offsets.as_ref().map_err(|error| anyhow!("{error}"))?;
     let pid_max =
@@ -58,6 +59,7 @@ pub(super) fn plan(
             BorderSignal::SysEnterSendto => Border::SysEnterSendto,
             BorderSignal::Scheduler => Border::Scheduler,
         },
+        block: block.cloned(),
         pid_max,
         slots: u32::try_from(slots)?,
     })

@@ -38,6 +38,12 @@ impl Attachment {
                 .map(|(after, before)| after.saturating_sub(before)),
             notes: self.notes(&watched),
         };
+        let devices = self.devices(
+            &watched.before.devices,
+            &watched.after.devices,
+            watched.window.duration_ns(),
+            &watched.timeline,
+        );
         let throttled = watched.after.throttled_ns.zip(watched.before.throttled_ns);
         Ok(build(Inputs {
             tool: Tool {
@@ -57,6 +63,7 @@ impl Attachment {
             timeline: watched.timeline,
             n_statements: options.n_statements,
             open: self.open_transactions(end_ns),
+            devices,
             processes: &processes,
             list_pids: options.per_backend,
             statements: &mut watched.statements,
@@ -100,7 +107,13 @@ impl Attachment {
                 run_ns: cost.and_then(|cost| projected(cost.run_ns)),
             }
         });
-        probes.collect()
+        let block = self.block_probes().into_iter().map(|probe| {
+            let cost = watched.cost.programs.get(&probe.name).filter(|_| probe.attached);
+            let runs = cost.and_then(|cost| projected(cost.runs));
+            let run_ns = cost.and_then(|cost| projected(cost.run_ns));
+            Probe { runs, run_ns, ..probe }
+        });
+        probes.chain(block).collect()
     }
 
     fn notes(&self, watched: &Watched) -> Vec<String> {
@@ -123,6 +136,7 @@ impl Attachment {
                     .to_owned(),
             );
         }
+        notes.extend(self.block_notes(&watched.before.devices, &watched.after.devices));
         for name in &watched.owner_unknown {
             notes.push(format!(
                 "no connection of {name} was seen, so nothing was counted: names are taken from process titles; give \

@@ -17,7 +17,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 use super::{
     attachment::Attachment,
-    clock,
+    block, clock,
     host::{self, CpuTimes},
     options::Options,
     owner::{Kind, Owner},
@@ -81,6 +81,7 @@ pub(super) struct Watched {
 /// What was read at one end of the window.
 pub(super) struct Edge {
     pub lives: Lives,
+    pub devices: block::Reading,
     pub cpu: Option<CpuTimes>,
     pub throttled_ns: Option<u64>,
     pub agent_cpu_ns: Option<u64>,
@@ -135,6 +136,7 @@ impl Attachment {
         let before = self.edge(start_ns)?;
         let start = Timestamp::now();
         let began = Instant::now();
+        self.probes.forget_depth();
         self.probes.set_live(live);
         observer.opened(self);
 
@@ -146,6 +148,7 @@ impl Attachment {
         let mut timeline = Vec::new();
         let mut last = baseline.clone();
         let mut last_ns = start_ns;
+        let mut last_devices = before.devices.clone();
         let mut tick_length = FIRST_TICK;
         let mut statistics = self.switch_statistics_on(&mut cost);
         let ended_by = loop {
@@ -157,7 +160,8 @@ impl Attachment {
                 _ = interval.tick() => {
                     let now_ns = clock::monotonic_ns()?;
                     let now = reading::read(&self.probes, false)?;
-                    let entry = timeline::interval(last_ns - start_ns, now_ns - last_ns, &now.minus(&last));
+                    let mut entry = timeline::interval(last_ns - start_ns, now_ns - last_ns, &now.minus(&last));
+                    (entry.devices, last_devices) = self.interval_devices(&last_devices, now_ns - last_ns)?;
                     observer.interval(&entry);
                     observer.progress(began.elapsed(), now.totals.transactions - baseline.totals.transactions);
                     timeline.push(entry);
@@ -198,7 +202,8 @@ impl Attachment {
         let now = reading::read(&self.probes, true)?;
         let rest = now.minus(&last);
         if rest.totals.units != 0 || end_ns - last_ns >= interval_length.as_nanos() as u64 / 2 {
-            let entry = timeline::interval(last_ns - start_ns, end_ns - last_ns, &rest);
+            let mut entry = timeline::interval(last_ns - start_ns, end_ns - last_ns, &rest);
+            (entry.devices, _) = self.interval_devices(&last_devices, end_ns - last_ns)?;
             observer.interval(&entry);
             timeline.push(entry);
         }
@@ -230,6 +235,7 @@ impl Attachment {
     fn edge(&self, now_ns: u64) -> Result<Edge> {
         Ok(Edge {
             lives: self.lives(now_ns),
+            devices: self.read_devices(true)?,
             cpu: CpuTimes::now(),
             throttled_ns: host::throttled_ns(self.cluster.postmaster_pid()),
             agent_cpu_ns: clock::process_cpu_ns().ok(),

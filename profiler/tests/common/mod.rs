@@ -243,6 +243,7 @@ impl Run {
             open: self.open,
             processes: &self.processes,
             list_pids: false,
+            devices: None,
         })
     }
 }
