@@ -91,8 +91,8 @@ pub struct Request {
     pub user: u32,
     /// Slot of the backend that asked for it; 0 = none.
     pub slot: u32,
-    /// Explicit padding.
-    pub reserved: u32,
+    /// 1 if a flush was asked for with it; the kernel clears the request's own flags that say so.
+    pub flush: u32,
 }
 crate::shared!(Request, 40);
 

@@ -3,7 +3,7 @@
 //! What is on none of the watched devices leaves after a few loads. Nothing here runs for a backend that does no I/O,
 //! but for one test of a flag per wake-up.
 
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::arch::asm;
 
 use aya_ebpf::{
     helpers::{bpf_get_current_comm, bpf_ktime_get_ns},
@@ -130,8 +130,9 @@ fn made(request: KernelRequest) -> i32 {
         _ => {}
     }
     let (slot, user) = asker(flags);
-    keep(request, Request { made_ns, issued_ns: 0, bytes: 0, state: MADE, user, slot, reserved: 0 });
-    if flags.asks_for_flush()
+    let flush = flags.asks_for_flush();
+    keep(request, Request { made_ns, issued_ns: 0, bytes: 0, state: MADE, user, slot, flush: flush as u32 });
+    if flush
         && let Some(state) = state(device)
     {
         state.flush_asked_ns = made_ns;
@@ -191,8 +192,7 @@ fn given_back(request: KernelRequest) -> i32 {
 #[inline(always)]
 fn completed(request: KernelRequest, failed: bool, bytes: u32) -> i32 {
     let Some(device) = watched(request) else { return 0 };
-    let flags = request.flags();
-    let Some(operation) = flags.operation() else { return 0 };
+    let Some(operation) = request.flags().operation() else { return 0 };
     let entry = entry(request);
     let Some(totals) = DEVICE_TOTALS.get_ptr_mut(device) else { return 0 };
     // SAFETY: this CPU's copy; a device completes its requests in one kind of context.
@@ -202,7 +202,7 @@ fn completed(request: KernelRequest, failed: bool, bytes: u32) -> i32 {
     let cell = unsafe { &mut *cell };
     let entry = match entry {
         Some(entry) if entry.state == ISSUED => entry,
-        Some(entry) if flags.asks_for_flush() && (entry.state == MADE || entry.state == ANSWERED) => {
+        Some(entry) if entry.flush != 0 && (entry.state == MADE || entry.state == ANSWERED) => {
             // The device is done with the flushes that belong to this request, the last one just now on this CPU.
             totals.flushes_asked += 1;
             entry.state = OVER;
@@ -348,11 +348,12 @@ fn leave(state: &mut DeviceState, now_ns: u64) {
     }
 }
 
-/// Adds, wrapping, while other CPUs do. The sum is not returned: kernels before 5.12 cannot.
+/// Adds, wrapping, while other CPUs do. The sum is not returned: kernels before 5.12 cannot. In words of the machine,
+/// because the library offers no atomic addition where there is no compare-and-swap.
 #[inline(always)]
 fn add(to: &mut u64, by: u64) {
-    // SAFETY: an aligned word of a map value.
-    unsafe { AtomicU64::from_ptr(to) }.fetch_add(by, Relaxed);
+    // SAFETY: an aligned word of a map value, which is what `to` is.
+    unsafe { asm!("lock *(u64 *)({to} + 0) += {by}", to = in(reg) to, by = in(reg) by, options(nostack)) };
 }
 
 /// Slot and user of whoever runs now.
