@@ -13,6 +13,7 @@ pub mod event;
 pub mod histogram;
 pub mod ledger;
 pub mod loss;
+pub mod process;
 pub mod record;
 pub mod storage;
 pub mod totals;

@@ -41,7 +41,7 @@ crate::shared!(Totals, 8 * (10 + BUCKET_SLOTS + LOSSES) + 48 * LINKED);
 
 /// Sums of one wait event over finished units.
 #[repr(C)]
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EventTotals {
     /// How often it was waited for.
     pub waits: u64,

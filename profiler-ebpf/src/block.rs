@@ -24,6 +24,7 @@ use profiler_common::{
 use crate::{
     maps,
     request::{Flags, KernelRequest},
+    server,
     task::Task,
 };
 
@@ -119,26 +120,28 @@ fn made(request: KernelRequest) -> i32 {
     let flags = request.flags();
     // SAFETY: the helper has no arguments.
     let made_ns = unsafe { bpf_ktime_get_ns() };
-    match entry(request) {
-        Some(entry) if entry.state == REQUEUED => return 0,
-        Some(entry) if entry.state == ISSUED => {
-            // Its memory is used again: the completion was not traced.
-            if let Some(state) = state(device) {
-                leave(state, made_ns);
-            }
-        }
-        _ => {}
-    }
     let (slot, user) = asker(flags);
     let flush = flags.asks_for_flush();
-    keep(request, Request { made_ns, issued_ns: 0, bytes: 0, state: MADE, user, slot, flush: flush as u32 });
-    if flush
-        && let Some(state) = state(device)
-    {
+    if flush && let Some(state) = state(device) {
         state.flush_asked_ns = made_ns;
         state.flush_user = user;
         state.flush_slot = slot;
     }
+    let new = Request { made_ns, issued_ns: 0, bytes: 0, state: MADE, user, slot, flush: flush as u32 };
+    let Some(entry) = entry(request) else {
+        insert(request, new);
+        return 0;
+    };
+    if entry.state == REQUEUED {
+        return 0;
+    }
+    if entry.state == ISSUED
+        && let Some(state) = state(device)
+    {
+        // Its memory is used again: the completion was not traced.
+        leave(state, made_ns);
+    }
+    *entry = new;
     0
 }
 
@@ -149,13 +152,14 @@ fn issued(request: KernelRequest) -> i32 {
     // SAFETY: the helper has no arguments.
     let now_ns = unsafe { bpf_ktime_get_ns() };
     let Some(state) = state(device) else { return 0 };
-    match entry(request) {
+    let entry = entry(request);
+    match entry {
         Some(entry) if entry.state == MADE || entry.state == REQUEUED => {
             entry.issued_ns = now_ns;
             entry.state = ISSUED;
         }
         Some(entry) if entry.state == ISSUED => return 0,
-        _ => {
+        entry => {
             let mut new = Request { issued_ns: now_ns, state: ISSUED, ..Request::default() };
             if operation == operation::FLUSH {
                 // The kernel makes the flush itself, for all who have asked meanwhile.
@@ -164,7 +168,10 @@ fn issued(request: KernelRequest) -> i32 {
                 new.slot = state.flush_slot;
                 state.flush_asked_ns = 0;
             }
-            keep(request, new);
+            match entry {
+                Some(entry) => *entry = new,
+                None => insert(request, new),
+            }
         }
     }
     enter(state, now_ns);
@@ -303,12 +310,9 @@ fn entry(request: KernelRequest) -> Option<&'static mut Request> {
 }
 
 #[inline(always)]
-fn keep(request: KernelRequest, new: Request) {
-    match entry(request) {
-        Some(entry) => *entry = new,
-        // Where it fails the completion is counted as unseen.
-        None => drop(REQUESTS.insert(request.address(), new, 0)),
-    }
+fn insert(request: KernelRequest, new: Request) {
+    // Where it fails the completion is counted as unseen.
+    drop(REQUESTS.insert(request.address(), new, 0));
 }
 
 #[inline(always)]
@@ -366,6 +370,10 @@ fn asker(flags: Flags) -> (u32, u32) {
         slot = maps::slot_of(task.process());
     }
     if let Some(backend) = maps::backend(slot) {
+        if backend.status == 0 {
+            // Forked, and not asleep for the first time yet.
+            server::resolve_status(backend);
+        }
         return (slot as u32, user::BACKEND_TYPE + (backend.backend_type & (user::BACKEND_TYPES - 1)));
     }
     if task.is_kernel_thread() { (0, kernel_thread(flags)) } else { (0, user::OTHER_PROCESS) }

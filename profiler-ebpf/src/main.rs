@@ -13,6 +13,7 @@ mod config;
 mod count;
 mod lifecycle;
 mod maps;
+mod process;
 mod request;
 mod sched;
 mod server;

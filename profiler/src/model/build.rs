@@ -5,10 +5,9 @@ use profiler_common::{bucket::Bucket, loss::Loss, totals::Totals};
 
 use super::{
     aggregates::Aggregates,
-    devices,
     profile::{
-        Backends, Borders, Capture, Connections, Cost, Device, EndedBy, Filters, Host, Interval, Postgres, Probe,
-        Profile, SCHEMA, StatementCapture, Tool, Transactions, Window,
+        Backends, Borders, Capture, Connections, Cost, Device, EndedBy, Filters, Host, Interval, PageCache, Postgres,
+        Probe, Profile, SCHEMA, StatementCapture, Tool, Transactions, Window,
     },
     slowest::Slowest,
     statements::Statements,
@@ -18,7 +17,7 @@ mod processes;
 mod single;
 mod transactions;
 
-pub use processes::ProcessSample;
+pub use processes::{ProcessSample, TypeSample, WorkSample};
 pub use single::OpenSample;
 
 /// Everything a profile is made of.
@@ -45,8 +44,12 @@ pub struct Inputs<'a> {
     pub slowest: &'a Slowest,
     /// Transactions open at the end of the window.
     pub open: Vec<OpenSample>,
+    /// What the server's processes of each type did in the window.
+    pub types: &'a [TypeSample],
     /// What each of the server's processes did in the window.
     pub processes: &'a [ProcessSample],
+    /// What single processes read from files, by type.
+    pub reads: &'a [(Option<String>, PageCache)],
     /// Whether to list the processes one by one.
     pub list_pids: bool,
     /// The block devices, as [`super::devices::device`] made them; `None` where they were not watched.
@@ -116,7 +119,9 @@ pub fn build(inputs: Inputs<'_>) -> Profile {
         n_statements,
         slowest,
         open,
+        types,
         processes,
+        reads,
         list_pids,
         devices,
     } = inputs;
@@ -124,11 +129,13 @@ pub fn build(inputs: Inputs<'_>) -> Profile {
     // Short statements are not recorded where short transactions are not wanted.
     let counted = capture.filters.min_latency_ns.is_none().then_some(aggregates.totals.statements);
     let transactions = transactions::transactions(major, aggregates, window.duration_ns(), devices.is_some());
-    let mut processes = processes::by_type(processes, list_pids);
-    devices::add_shares(&mut processes, devices.as_deref().unwrap_or_default());
     let slowest = slowest.records().iter();
     let slowest = slowest.map(|record| single::slow(major, record, &window, statements)).collect();
     let open = single::open(major, open, &window, statements);
+    let pids = if list_pids { processes } else { &[] };
+    let mut process_types = processes::by_type(major, types, pids, &aggregates.events);
+    processes::add_reads(&mut process_types, reads);
+    processes::share_devices(&mut process_types, devices.as_deref().unwrap_or_default());
     Profile {
         schema: SCHEMA.to_owned(),
         tool,
@@ -140,7 +147,7 @@ pub fn build(inputs: Inputs<'_>) -> Profile {
         statements: statements.top(n_statements, aggregates.totals.wall_ns, counted),
         wal: None,
         locks: None,
-        processes,
+        processes: process_types,
         devices,
         timeline,
         slowest,

@@ -8,7 +8,7 @@ use profiler_common::block::{OPERATIONS, OperationTotals, operation};
 
 use super::{
     histogram::Distribution,
-    profile::{Device, DeviceShare, Interval, IntervalDevice, Latency, Operation, Place, ProcessType},
+    profile::{Device, Interval, IntervalDevice, Latency, Operation, Place},
     statements::share,
     timeline::per_second,
 };
@@ -84,23 +84,6 @@ pub fn interval(name: &str, sums: &DeviceSums, duration_ns: u64) -> IntervalDevi
         bytes_per_s: per_second(reads.bytes + writes.bytes, duration_ns),
         depth_mean: ratio(sums.device_ns(), duration_ns).unwrap_or(0.0),
         utilisation: share(sums.busy_ns.min(duration_ns), duration_ns).unwrap_or(0.0),
-    }
-}
-
-/// Tells each type of processes its part in the devices' work.
-pub fn add_shares(processes: &mut [ProcessType], devices: &[Device]) {
-    for process_type in processes {
-        let Some(name) = &process_type.backend_type else { continue };
-        for device in devices {
-            let own = device.users.iter().find(|user| user.user.as_ref() == Some(name));
-            let Some(own) = own else { continue };
-            process_type.devices.push(DeviceShare {
-                device: device.name.clone(),
-                share: own.share.unwrap_or(0.0),
-                requests: own.reads + own.writes,
-                bytes: own.read_bytes + own.write_bytes,
-            });
-        }
     }
 }
 

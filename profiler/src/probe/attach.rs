@@ -4,13 +4,14 @@
 use anyhow::{Context as _, Result, anyhow};
 use aya::{
     Btf, Ebpf, EbpfLoader,
-    maps::{Array, Map, MapData, PerCpuArray, Queue, RingBuf},
+    maps::{Array, Map, MapData, PerCpuArray, PerCpuHashMap, Queue, RingBuf},
     programs::BtfTracePoint,
 };
 use profiler_common::{
     backend::Backend,
     event::EVENT_SLOTS,
     histogram::Histogram,
+    process::Moved,
     totals::{EventTotals, Totals},
     tunables::{Live, global},
 };
@@ -34,6 +35,8 @@ pub struct Probes {
     pub(super) totals: PerCpuArray<MapData, Totals>,
     pub(super) events: PerCpuArray<MapData, EventTotals>,
     pub(super) histograms: PerCpuArray<MapData, Histogram>,
+    pub(super) moved: PerCpuArray<MapData, Moved>,
+    pub(super) type_events: PerCpuHashMap<MapData, u32, EventTotals>,
     pub(super) records: RingBuf<MapData>,
     pub(super) block: BlockMaps,
     pub(super) block_refused: Option<String>,
@@ -123,6 +126,8 @@ impl Probes {
             totals: take(&mut ebpf, "TOTALS")?.try_into()?,
             events: take(&mut ebpf, "EVENTS")?.try_into()?,
             histograms: take(&mut ebpf, "HISTOGRAMS")?.try_into()?,
+            moved: take(&mut ebpf, "MOVED")?.try_into()?,
+            type_events: take(&mut ebpf, "TYPE_EVENTS")?.try_into()?,
             records: take(&mut ebpf, "RECORDS")?.try_into()?,
             block: BlockMaps::new(&mut ebpf)?,
             block_refused,

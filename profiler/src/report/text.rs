@@ -5,8 +5,10 @@ use std::io;
 use crate::model::profile::Profile;
 
 mod budget;
+mod devices;
 mod lead;
 mod page;
+mod processes;
 mod quality;
 mod single;
 mod statements;
@@ -48,12 +50,14 @@ pub fn render(profile: &Profile, style: &Style, out: &mut dyn io::Write) -> io::
     if profile.transactions.count != 0 {
         budget::write(&mut page, profile);
         waits::write(&mut page, profile);
+        devices::waits(&mut page, profile);
     }
+    devices::write(&mut page, profile);
     window::timeline(&mut page, profile);
     statements::write(&mut page, profile);
     single::slowest(&mut page, profile);
     single::open(&mut page, profile);
-    window::processes(&mut page, profile);
+    processes::write(&mut page, profile);
     quality::write(&mut page, profile);
     out.write_all(page.finish().as_bytes())
 }

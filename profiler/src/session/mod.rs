@@ -5,7 +5,9 @@ mod asleep;
 mod attachment;
 mod block;
 mod clock;
+mod course;
 mod error;
+mod file_reads;
 mod host;
 mod openings;
 mod options;
@@ -16,6 +18,7 @@ mod profile;
 mod reading;
 mod sampling;
 mod watch;
+mod work;
 
 pub use attachment::Attachment;
 pub use error::SessionError;

@@ -75,7 +75,7 @@ fn flushes_tell_how_many_asked_for_them() {
 }
 
 #[test]
-fn users_have_names_and_the_types_their_share() {
+fn users_have_names_and_a_share() {
     let mut sums = reads(&[100_000; 100]);
     let of = |device_ns, writes| UserTotals { device_ns, writes, reads: 1, ..UserTotals::default() };
     sums.users = vec![
@@ -91,17 +91,6 @@ fn users_have_names_and_the_types_their_share() {
     assert!(names.contains(&Some("other processes")) && names.contains(&None), "{names:?}");
     assert_eq!(names.len(), 4, "those without a name are one");
     assert_eq!(device.users[1].share, Some(0.25));
-    let mut processes = vec![ProcessType {
-        backend_type: Some("client backend".to_owned()),
-        n: 1,
-        idle_ns: 0,
-        buckets: Vec::new(),
-        events: Vec::new(),
-        devices: Vec::new(),
-        pids: Vec::new(),
-    }];
-    add_shares(&mut processes, &[device]);
-    assert_eq!((processes[0].devices[0].share, processes[0].devices[0].requests), (0.25, 4));
 }
 
 #[test]
