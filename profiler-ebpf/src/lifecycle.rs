@@ -51,7 +51,7 @@ pub fn sched_process_exit(ctx: BtfTracePointContext) -> i32 {
     // SAFETY: the helper has no arguments.
     let now_ns = unsafe { bpf_ktime_get_ns() };
     // The task that ends is the one that runs: what it did last is charged like everything before.
-    maps::advance(backend, now_ns, task.sched_info());
+    maps::advance(slot, backend, now_ns, task.sched_info());
     flush::end(backend);
     process::end(backend);
     maps::set_slot(pid, 0);

@@ -159,6 +159,34 @@ impl Profile {
         bail!("process {pid} is not in the profile: was it asked for with --per-backend?")
     }
 
+    /// A block device, by the kernel's name.
+    pub fn device(&self, name: &str) -> Result<&Value> {
+        let devices = self.list("/devices")?;
+        let own = devices.iter().find(|device| device["name"] == name);
+        own.with_context(|| format!("no device {name} in the profile: {devices:?}"))
+    }
+
+    /// One kind of a device's requests; one that is not listed is an error.
+    pub fn operation(&self, device: &str, operation: &str) -> Result<&Value> {
+        let operations =
+            self.device(device)?["operations"].as_array().context("a device without operations")?;
+        let own = operations.iter().find(|own| own["operation"] == operation);
+        own.with_context(|| format!("no {operation} on {device}: {operations:?}"))
+    }
+
+    /// How the waits for I/O in a bucket were spent: mean per transaction by part, ns.
+    pub fn storage_parts(&self, bucket: &str) -> Result<BTreeMap<String, u64>> {
+        let buckets = self.list("/transactions/buckets")?;
+        let own = buckets.iter().find(|line| line["bucket"] == bucket);
+        let own = own.with_context(|| format!("no bucket {bucket}"))?;
+        let parts = own["storage"].as_array().with_context(|| format!("{bucket} has no storage parts"))?;
+        let part = |part: &Value| -> Result<(String, u64)> {
+            let name = part["part"].as_str().context("a part without a name")?;
+            Ok((name.to_owned(), part["mean_ns"].as_u64().context("a part without mean_ns")?))
+        };
+        parts.iter().map(part).collect()
+    }
+
     /// The statements, as they are listed.
     pub fn statements(&self) -> Result<&Vec<Value>> {
         self.list("/statements")

@@ -5,6 +5,7 @@ use profiler_common::{bucket::Bucket, loss::Loss, totals::Totals};
 
 use super::{
     aggregates::Aggregates,
+    locks::{HeldSums, Locks},
     profile::{
         Backends, Borders, Capture, Connections, Cost, Device, EndedBy, Filters, Host, Interval, Postgres,
         Probe, Profile, SCHEMA, StatementCapture, Tool, Transactions, Window,
@@ -43,6 +44,8 @@ pub struct Inputs<'a> {
     pub n_statements: usize,
     /// The longest units.
     pub slowest: &'a Slowest,
+    /// Waits other processes ended, as recorded and as counted; `None` where they were not watched.
+    pub locks: Option<(&'a Locks, &'a HeldSums)>,
     /// Transactions open at the end of the window.
     pub open: Vec<OpenSample>,
     /// What the server's processes of each type did in the window.
@@ -117,6 +120,7 @@ pub fn build(inputs: Inputs<'_>) -> Profile {
         statements,
         n_statements,
         slowest,
+        locks,
         open,
         types,
         processes,
@@ -133,6 +137,7 @@ pub fn build(inputs: Inputs<'_>) -> Profile {
     let slowest = slowest.records().iter();
     let slowest = slowest.map(|record| single::slow(major, record, &window, statements)).collect();
     let open = single::open(major, open, &window, statements);
+    let locks = locks.map(|(locks, held)| locks.build(held, processes, statements));
     let pids = if list_pids { processes } else { &[] };
     let mut process_types = processes::by_type(major, types, pids, &aggregates.events);
     let devices: Option<Vec<Device>> = None;
@@ -147,7 +152,7 @@ pub fn build(inputs: Inputs<'_>) -> Profile {
         transactions,
         statements: statements.top(n_statements, aggregates.totals.wall_ns, counted),
         wal,
-        locks: None,
+        locks,
         processes: process_types,
         devices,
         timeline,

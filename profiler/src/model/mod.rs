@@ -4,6 +4,7 @@ pub mod aggregates;
 pub mod bucket_name;
 pub mod build;
 pub mod histogram;
+pub mod locks;
 pub mod normalise;
 pub mod profile;
 pub mod slowest;

@@ -6,6 +6,7 @@ use crate::model::profile::Profile;
 
 mod budget;
 mod lead;
+mod locks;
 mod page;
 mod processes;
 mod quality;
@@ -52,6 +53,7 @@ pub fn render(profile: &Profile, style: &Style, out: &mut dyn io::Write) -> io::
         waits::write(&mut page, profile);
     }
     wal::write(&mut page, profile);
+    locks::write(&mut page, profile);
     window::timeline(&mut page, profile);
     statements::write(&mut page, profile);
     single::slowest(&mut page, profile);
