@@ -1,10 +1,7 @@
 //! What is kept of processes beyond their slots: the sums of those that ended, and what the server's own processes waited
 //! for. Client backends add nothing here while they live.
 
-use crate::bucket::BUCKET_SLOTS;
-
-/// Entries of every table by backend type: the server's numbers are below it in every major version.
-pub const BACKEND_TYPES: usize = 32;
+use crate::{bucket::BUCKET_SLOTS, flush::BACKEND_TYPES};
 
 /// Distinct events a process that is no client backend gathers in its slot before they are moved to the sums by type.
 /// Half of the table, so that it is never full; few have more.

@@ -30,6 +30,8 @@ pub struct Totals {
     pub connections_ns: u64,
     /// Backends that ended.
     pub backends_ended: u64,
+    /// Transactions of the units that waited for the write-ahead log to be flushed.
+    pub transactions_flushed: u64,
     /// Σ of each bucket over the units, ns.
     pub buckets: [u64; BUCKET_SLOTS],
     /// Counters of [`crate::loss::Loss`].
@@ -37,7 +39,7 @@ pub struct Totals {
     /// Waits for I/O of the buckets in [`crate::block::LINKED_BUCKETS`], over the units.
     pub storage: [StorageTotals; LINKED],
 }
-crate::shared!(Totals, 8 * (10 + BUCKET_SLOTS + LOSSES) + 48 * LINKED);
+crate::shared!(Totals, 8 * (11 + BUCKET_SLOTS + LOSSES) + 48 * LINKED);
 
 /// Sums of one wait event over finished units.
 #[repr(C)]

@@ -19,6 +19,7 @@ globals! {
     TASK_STATE: u32,
     TASK_RUN_DELAY: u32,
     TASK_LAST_ARRIVAL: u32,
+    TASK_WRITES: u32,
     STATE_IS_ARGUMENT: u32,
     POSTMASTER_PID: u32,
     WAIT_EVENT_POINTER: u64,
@@ -56,4 +57,8 @@ globals! {
     FLAGS_FLUSH: u32,
     FLAG_SYNC: u32,
     QUEUE_IS_ARGUMENT: u32,
+    REGISTERS_SYSCALL: u32,
+    KILL: u32,
+    FUTEX: u32,
+    SEMOP: u32,
 }

@@ -108,6 +108,9 @@ fn count_unit(backend: &mut Backend, transactions: u32, live: &Live) {
             at += 1;
         }
     }
+    if backend.ledger.buckets[Bucket::WalFsync as usize] != 0 {
+        totals.transactions_flushed += transactions as u64;
+    }
     let mut at = 0;
     while at < EVENT_ENTRIES {
         if at as u32 >= backend.ledger.n_events {

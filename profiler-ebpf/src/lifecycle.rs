@@ -5,6 +5,7 @@ use profiler_common::{backend::IN_UNIT, ledger::LossCounter, loss::Loss};
 
 use crate::{
     config::POSTMASTER_PID,
+    flush,
     maps::{self, BACKENDS, FREE_SLOTS, Losses},
     process,
     task::Task,
@@ -50,7 +51,8 @@ pub fn sched_process_exit(ctx: BtfTracePointContext) -> i32 {
     // SAFETY: the helper has no arguments.
     let now_ns = unsafe { bpf_ktime_get_ns() };
     // The task that ends is the one that runs: what it did last is charged like everything before.
-    maps::advance(backend, now_ns, task.sched_info());
+    maps::advance(slot, backend, now_ns, task.sched_info());
+    flush::end(backend);
     process::end(backend);
     maps::set_slot(pid, 0);
     if let Some(totals) = maps::totals() {

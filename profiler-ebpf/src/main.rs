@@ -11,6 +11,8 @@ mod block;
 mod border;
 mod config;
 mod count;
+mod flush;
+mod held;
 mod lifecycle;
 mod maps;
 mod process;

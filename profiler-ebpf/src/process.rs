@@ -5,9 +5,10 @@ use aya_ebpf::bindings::BPF_ANY;
 use profiler_common::{
     backend::{Backend, FREE},
     bucket::BUCKET_SLOTS,
+    flush::BACKEND_TYPES,
     ledger::{EVENT_ENTRIES, LossCounter},
     loss::Loss,
-    process::{BACKEND_TYPES, Moved, event_key},
+    process::{Moved, event_key},
     totals::EventTotals,
 };
 

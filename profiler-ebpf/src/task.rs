@@ -1,10 +1,12 @@
 //! The only place that reads kernel structures.
 
-use aya_ebpf::helpers::generated::bpf_get_current_task_btf;
+use aya_ebpf::helpers::generated::{bpf_get_current_task_btf, bpf_task_pt_regs};
 
 use profiler_common::ledger::SchedInfo;
 
-use crate::config::{TASK_FLAGS, TASK_LAST_ARRIVAL, TASK_PID, TASK_RUN_DELAY, TASK_STATE, TASK_TGID};
+use crate::config::{
+    REGISTERS_SYSCALL, TASK_FLAGS, TASK_LAST_ARRIVAL, TASK_PID, TASK_RUN_DELAY, TASK_STATE, TASK_TGID, TASK_WRITES,
+};
 
 /// `PF_KTHREAD`: <https://github.com/torvalds/linux/blob/v6.12/include/linux/sched.h#L1706>
 const KERNEL_THREAD: u32 = 0x0020_0000;
@@ -59,6 +61,22 @@ impl Task {
     #[inline(always)]
     pub fn is_kernel_thread(self) -> bool {
         self.load::<u32>(TASK_FLAGS.load()) & KERNEL_THREAD != 0
+    }
+
+    /// Number of the system call the task is in, whatever interrupts it; another number outside of one. Only where
+    /// `REGISTERS_SYSCALL` is not 0 (kernel 5.15 and later).
+    #[inline(always)]
+    pub fn system_call(self) -> u32 {
+        // SAFETY: a task the verifier trusts.
+        let registers = unsafe { bpf_task_pt_regs(self.0.cast_mut().cast()) } as *const u8;
+        Task(registers).load(REGISTERS_SYSCALL.load())
+    }
+
+    /// How many write calls of the task have returned; 0 where the kernel does not count them.
+    #[inline(always)]
+    pub fn writes(self) -> u64 {
+        let offset = TASK_WRITES.load();
+        if offset == 0 { 0 } else { self.load(offset) }
     }
 
     #[inline(always)]

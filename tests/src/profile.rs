@@ -119,6 +119,15 @@ impl Profile {
         Ok(all.into_iter().filter(|(_, number)| *number != 0).collect())
     }
 
+    /// Mean time of one run of a probe, by the kernel's statistics, ns.
+    pub fn probe_run_ns(&self, name: &str) -> Result<f64> {
+        let probes = self.at("/capture/probes")?.as_array().context("/capture/probes is no array")?;
+        let probe = probes.iter().find(|probe| probe["name"] == name);
+        let probe = probe.with_context(|| format!("the profile has no probe {name}"))?;
+        let figure = |key: &str| probe[key].as_f64().with_context(|| format!("{name} has no {key}"));
+        Ok(figure("run_ns")? / figure("runs")?)
+    }
+
     /// Whether the window was cut short.
     pub fn is_partial(&self) -> Result<bool> {
         self.at("/window/partial")?.as_bool().context("window.partial is no truth value")
@@ -150,8 +159,109 @@ impl Profile {
         bail!("process {pid} is not in the profile: was it asked for with --per-backend?")
     }
 
+    /// A block device, by the kernel's name.
+    pub fn device(&self, name: &str) -> Result<&Value> {
+        let devices = self.list("/devices")?;
+        let own = devices.iter().find(|device| device["name"] == name);
+        own.with_context(|| format!("no device {name} in the profile: {devices:?}"))
+    }
+
+    /// One kind of a device's requests; one that is not listed is an error.
+    pub fn operation(&self, device: &str, operation: &str) -> Result<&Value> {
+        let operations =
+            self.device(device)?["operations"].as_array().context("a device without operations")?;
+        let own = operations.iter().find(|own| own["operation"] == operation);
+        own.with_context(|| format!("no {operation} on {device}: {operations:?}"))
+    }
+
+    /// How the waits for I/O in a bucket were spent: mean per transaction by part, ns.
+    pub fn storage_parts(&self, bucket: &str) -> Result<BTreeMap<String, u64>> {
+        let buckets = self.list("/transactions/buckets")?;
+        let own = buckets.iter().find(|line| line["bucket"] == bucket);
+        let own = own.with_context(|| format!("no bucket {bucket}"))?;
+        let parts = own["storage"].as_array().with_context(|| format!("{bucket} has no storage parts"))?;
+        let part = |part: &Value| -> Result<(String, u64)> {
+            let name = part["part"].as_str().context("a part without a name")?;
+            Ok((name.to_owned(), part["mean_ns"].as_u64().context("a part without mean_ns")?))
+        };
+        parts.iter().map(part).collect()
+    }
+
     /// The statements, as they are listed.
     pub fn statements(&self) -> Result<&Vec<Value>> {
         self.list("/statements")
+    }
+}
+
+/// What the processes of one type did over the window.
+#[derive(Clone, Debug)]
+pub struct ProcessType<'profile>(&'profile Value);
+
+impl Profile {
+    /// The processes of a type, named as in `pg_stat_activity`.
+    pub fn process_type(&self, name: &str) -> Result<ProcessType<'_>> {
+        let types = self.list("/processes")?;
+        let own = types.iter().find(|one| one["backend_type"] == name);
+        own.map(ProcessType).with_context(|| {
+            let there: Vec<&Value> = types.iter().map(|one| &one["backend_type"]).collect();
+            format!("no {name} among the processes {there:?}")
+        })
+    }
+
+    /// Length of the window, ns.
+    pub fn window_ns(&self) -> Result<u64> {
+        self.number("/window/duration_ns")
+    }
+
+    /// The intervals.
+    pub fn timeline(&self) -> Result<&Vec<Value>> {
+        self.list("/timeline")
+    }
+}
+
+impl ProcessType<'_> {
+    /// How many there were.
+    pub fn n(&self) -> Result<u64> {
+        self.0["n"].as_u64().context("a type without n")
+    }
+
+    /// Time in a bucket, or `idle`, ns.
+    pub fn time_ns(&self, bucket: &str) -> Result<u64> {
+        if bucket == "idle" {
+            return self.0["idle_ns"].as_u64().context("a type without idle_ns");
+        }
+        let buckets = self.0["buckets"].as_array().context("a type without buckets")?;
+        Ok(buckets
+            .iter()
+            .find(|time| time["bucket"] == bucket)
+            .and_then(|time| time["time_ns"].as_u64())
+            .unwrap_or(0))
+    }
+
+    /// All time, idle time included, ns.
+    pub fn life_ns(&self) -> Result<u64> {
+        let buckets = self.0["buckets"].as_array().context("a type without buckets")?;
+        Ok(buckets.iter().filter_map(|time| time["time_ns"].as_u64()).sum::<u64>() + self.time_ns("idle")?)
+    }
+
+    /// Blocked time by `Class/Event`, ns.
+    pub fn events(&self) -> BTreeMap<String, u64> {
+        let events = self.0["events"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let named = events.iter().filter_map(|event| {
+            let name = format!("{}/{}", event["class"].as_str()?, event["event"].as_str()?);
+            Some((name, event["blocked_ns"].as_u64()?))
+        });
+        named.collect()
+    }
+
+    /// What they were seen working on.
+    pub fn work(&self) -> Vec<&str> {
+        let works = self.0["work"].as_array().map(Vec::as_slice).unwrap_or_default();
+        works.iter().filter_map(|work| work["what"].as_str()).collect()
+    }
+
+    /// The document's entry.
+    pub fn json(&self) -> &Value {
+        self.0
     }
 }

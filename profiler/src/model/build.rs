@@ -5,12 +5,14 @@ use profiler_common::{bucket::Bucket, loss::Loss, totals::Totals};
 
 use super::{
     aggregates::Aggregates,
+    locks::{HeldSums, Locks},
     profile::{
         Backends, Borders, Capture, Connections, Cost, Device, EndedBy, Filters, Host, Interval, PageCache, Postgres,
         Probe, Profile, SCHEMA, StatementCapture, Tool, Transactions, Window,
     },
     slowest::Slowest,
     statements::Statements,
+    wal::{self, WalInput},
 };
 
 mod processes;
@@ -42,6 +44,8 @@ pub struct Inputs<'a> {
     pub n_statements: usize,
     /// The longest units.
     pub slowest: &'a Slowest,
+    /// Waits other processes ended, as recorded and as counted; `None` where they were not watched.
+    pub locks: Option<(&'a Locks, &'a HeldSums)>,
     /// Transactions open at the end of the window.
     pub open: Vec<OpenSample>,
     /// What the server's processes of each type did in the window.
@@ -54,6 +58,8 @@ pub struct Inputs<'a> {
     pub list_pids: bool,
     /// The block devices, as [`super::devices::device`] made them; `None` where they were not watched.
     pub devices: Option<Vec<Device>>,
+    /// The write-ahead log, where it was watched.
+    pub wal: Option<WalInput>,
 }
 
 /// The stretch of time watched.
@@ -118,20 +124,26 @@ pub fn build(inputs: Inputs<'_>) -> Profile {
         statements,
         n_statements,
         slowest,
+        locks,
         open,
         types,
         processes,
         reads,
         list_pids,
         devices,
+        wal,
     } = inputs;
     let major = postgres.major;
     // Short statements are not recorded where short transactions are not wanted.
     let counted = capture.filters.min_latency_ns.is_none().then_some(aggregates.totals.statements);
     let transactions = transactions::transactions(major, aggregates, window.duration_ns(), devices.is_some());
+    let Filters { min_latency_ns, database, user } = &capture.filters;
+    let all_units = min_latency_ns.is_none() && database.is_none() && user.is_none();
+    let wal = wal.map(|wal| wal::wal(wal, aggregates, all_units, window.duration_ns()));
     let slowest = slowest.records().iter();
     let slowest = slowest.map(|record| single::slow(major, record, &window, statements)).collect();
     let open = single::open(major, open, &window, statements);
+    let locks = locks.map(|(locks, held)| locks.build(held, processes, statements));
     let pids = if list_pids { processes } else { &[] };
     let mut process_types = processes::by_type(major, types, pids, &aggregates.events);
     processes::add_reads(&mut process_types, reads);
@@ -145,8 +157,8 @@ pub fn build(inputs: Inputs<'_>) -> Profile {
         window: self::window(&window),
         transactions,
         statements: statements.top(n_statements, aggregates.totals.wall_ns, counted),
-        wal: None,
-        locks: None,
+        wal,
+        locks,
         processes: process_types,
         devices,
         timeline,

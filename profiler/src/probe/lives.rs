@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use anyhow::{Context as _, Result};
 use profiler_common::{
     backend::{Backend, FREE},
-    process::{BACKEND_TYPES, Ended, Moved},
+    flush::BACKEND_TYPES,
+    process::{Ended, Moved},
     totals::EventTotals,
 };
 

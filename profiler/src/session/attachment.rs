@@ -21,7 +21,7 @@ use crate::{
         Plan, Probes,
         enrol::{Asleep, Kind},
     },
-    target::{self, Cluster},
+    target::{self, Cluster, WalSettings},
 };
 
 /// Probes in place on one server.
@@ -31,6 +31,8 @@ pub struct Attachment {
     pub(super) border: Border,
     pub(super) probes: Probes,
     pub(super) block: Block,
+    /// How the server made its log durable when the probes were loaded.
+    pub(super) wal_settings: WalSettings,
     /// Backend type by pid, as far as asked for.
     pub(super) types: HashMap<u32, Option<String>>,
     /// Backends there when the probes came.
@@ -55,7 +57,15 @@ impl Attachment {
         let border = choose(&features, options.borders)?;
         let children = cluster.child_pids()?;
         let block = Block::of(&features, &cluster, options);
-        let plan = plan(&features, &cluster, border.signal, children.len(), block.plan.as_ref().ok())?;
+        let wal_settings = cluster.wal_settings();
+        let plan = plan(
+            &features,
+            &cluster,
+            border.signal,
+            children.len(),
+            wal_settings,
+            block.plan.as_ref().ok(),
+        )?;
         let mut probes = Probes::load(&plan)?;
         probes.attach(&plan)?;
         let mut attachment = Attachment {
@@ -64,6 +74,7 @@ impl Attachment {
             border,
             probes,
             block,
+            wal_settings,
             types: HashMap::new(),
             n_enrolled: 0,
             postmaster_start: target::procfs::stat(postmaster.pid).map(|stat| stat.start_ticks),

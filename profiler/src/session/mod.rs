@@ -17,6 +17,7 @@ mod processes;
 mod profile;
 mod reading;
 mod sampling;
+mod wal;
 mod watch;
 mod work;
 

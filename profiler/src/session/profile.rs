@@ -72,8 +72,10 @@ impl Attachment {
             processes: &processes,
             reads: &reads,
             list_pids: options.per_backend,
+            wal: Some(self.wal_input(watched.flushes)),
             statements: &mut watched.statements,
             slowest: &watched.slowest,
+            locks: Some((&watched.locks, &watched.held)),
             window: watched.window,
         }))
     }
