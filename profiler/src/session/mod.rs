@@ -3,9 +3,11 @@
 
 mod asleep;
 mod attachment;
+mod block;
 mod clock;
 mod course;
 mod error;
+mod file_reads;
 mod host;
 mod openings;
 mod options;

@@ -41,6 +41,13 @@ impl Attachment {
                 .map(|(after, before)| after.saturating_sub(before)),
             notes: self.notes(&watched),
         };
+        let reads = self.file_reads(&watched.before.reads, &watched.after.reads);
+        let devices = self.devices(
+            &watched.before.devices,
+            &watched.after.devices,
+            watched.window.duration_ns(),
+            &watched.timeline,
+        );
         let throttled = watched.after.throttled_ns.zip(watched.before.throttled_ns);
         Ok(build(Inputs {
             tool: Tool {
@@ -60,8 +67,10 @@ impl Attachment {
             timeline: watched.timeline,
             n_statements: options.n_statements,
             open: self.open_transactions(end_ns),
+            devices,
             types: &types,
             processes: &processes,
+            reads: &reads,
             list_pids: options.per_backend,
             wal: Some(self.wal_input(watched.flushes)),
             statements: &mut watched.statements,
@@ -106,7 +115,13 @@ impl Attachment {
                 run_ns: cost.and_then(|cost| projected(cost.run_ns)),
             }
         });
-        probes.collect()
+        let block = self.block_probes().into_iter().map(|probe| {
+            let cost = watched.cost.programs.get(&probe.name).filter(|_| probe.attached);
+            let runs = cost.and_then(|cost| projected(cost.runs));
+            let run_ns = cost.and_then(|cost| projected(cost.run_ns));
+            Probe { runs, run_ns, ..probe }
+        });
+        probes.chain(block).collect()
     }
 
     fn notes(&self, watched: &Watched) -> Vec<String> {
@@ -136,6 +151,7 @@ impl Attachment {
                     .to_owned(),
             );
         }
+        notes.extend(self.block_notes(&watched.before.devices, &watched.after.devices));
         for name in &watched.owner_unknown {
             notes.push(format!(
                 "no connection of {name} was seen, so nothing was counted: names are taken from process titles; give \
