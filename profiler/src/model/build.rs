@@ -5,6 +5,7 @@ use profiler_common::{bucket::Bucket, loss::Loss, totals::Totals};
 
 use super::{
     aggregates::Aggregates,
+    findings,
     locks::{HeldSums, Locks},
     profile::{
         Backends, Borders, Capture, Connections, Cost, Device, EndedBy, Filters, Host, Interval, Postgres,
@@ -142,7 +143,7 @@ pub fn build(inputs: Inputs<'_>) -> Profile {
     let mut process_types = processes::by_type(major, types, pids, &aggregates.events);
     let devices: Option<Vec<Device>> = None;
     processes::share_devices(&mut process_types, devices.as_deref().unwrap_or_default());
-    Profile {
+    let mut profile = Profile {
         schema: SCHEMA.to_owned(),
         tool,
         host,
@@ -159,7 +160,9 @@ pub fn build(inputs: Inputs<'_>) -> Profile {
         slowest,
         open,
         findings: None,
-    }
+    };
+    profile.findings = Some(findings::find(&profile));
+    profile
 }
 
 fn window(window: &WindowInput) -> Window {

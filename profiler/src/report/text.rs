@@ -5,6 +5,7 @@ use std::io;
 use crate::model::profile::Profile;
 
 mod budget;
+mod findings;
 mod lead;
 mod locks;
 mod page;
@@ -50,6 +51,9 @@ pub fn render(profile: &Profile, style: &Style, out: &mut dyn io::Write) -> io::
     lead::write(&mut page, profile);
     if profile.transactions.count != 0 {
         budget::write(&mut page, profile);
+    }
+    findings::write(&mut page, profile);
+    if profile.transactions.count != 0 {
         waits::write(&mut page, profile);
     }
     wal::write(&mut page, profile);
