@@ -199,6 +199,40 @@ impl Ledger {
         (bucket & (BUCKET_SLOTS as u32 - 1), now_ns.saturating_sub(self.charged_to_ns))
     }
 
+    /// Whether the task sleeps in a wait that another process ends.
+    #[inline(always)]
+    pub fn is_held(&self) -> bool {
+        self.bucket & kind::HELD != 0 && self.state == OFF
+    }
+
+    /// Whether the last gap was such a wait.
+    #[inline(always)]
+    pub fn was_held(&self) -> bool {
+        self.bucket & kind::HELD != 0
+    }
+
+    /// The gap just charged, which began and ended its blocked part at these instants.
+    #[inline(always)]
+    pub fn gap(&self, begin_ns: u64, woke_ns: u64) -> Gap {
+        Gap::new(begin_ns, self.bucket, woke_ns, self.resumed_ns)
+    }
+
+    /// What lies between `charged_to_ns` and `now` for a task that is running in its own context: a gap that is not split
+    /// yet, or one of no length; after it comes CPU time. Where an edge is missing, a stretch without a name.
+    #[inline(always)]
+    pub fn open_gap(&self, now_ns: u64) -> Gap {
+        let begin_ns = self.charged_to_ns;
+        match self.state {
+            RUNNING => Gap::new(begin_ns, Bucket::Cpu as u32, begin_ns, begin_ns),
+            RESUMED if self.event == PREEMPTED => Gap::new(begin_ns, self.bucket, begin_ns, self.resumed_ns),
+            RESUMED if self.woken_ns >= begin_ns && self.woken_ns <= self.resumed_ns => {
+                Gap::new(begin_ns, self.bucket, self.woken_ns, self.resumed_ns)
+            }
+            RESUMED => Gap::new(begin_ns, self.bucket, self.resumed_ns, self.resumed_ns),
+            _ => Gap::new(begin_ns, Bucket::Unattributed as u32, now_ns, now_ns),
+        }
+    }
+
     /// Where the task is at `now_ns`, and since when: the stretch from `charged_to_ns` on, as far as it can be told before
     /// its end is seen. The parts add up to it.
     fn open_stretch(&self, now_ns: u64) -> OpenStretch {
@@ -241,40 +275,6 @@ impl Ledger {
         let OpenStretch { blocked_ns, run_queue_ns, .. } = self.open_stretch(now_ns);
         let waits = matches!(self.state, OFF | RESUMED) && self.event != PREEMPTED;
         waits.then_some(EventCharge { event: self.event, waits: 0, blocked_ns, run_queue_ns })
-    }
-
-    /// Whether the task sleeps in a wait that another process ends.
-    #[inline(always)]
-    pub fn is_held(&self) -> bool {
-        self.bucket & kind::HELD != 0 && self.state == OFF
-    }
-
-    /// Whether the last gap was such a wait.
-    #[inline(always)]
-    pub fn was_held(&self) -> bool {
-        self.bucket & kind::HELD != 0
-    }
-
-    /// The gap just charged, which began and ended its blocked part at these instants.
-    #[inline(always)]
-    pub fn gap(&self, begin_ns: u64, woke_ns: u64) -> Gap {
-        Gap::new(begin_ns, self.bucket, woke_ns, self.resumed_ns)
-    }
-
-    /// What lies between `charged_to_ns` and `now` for a task that is running in its own context: a gap that is not split
-    /// yet, or one of no length; after it comes CPU time. Where an edge is missing, a stretch without a name.
-    #[inline(always)]
-    pub fn open_gap(&self, now_ns: u64) -> Gap {
-        let begin_ns = self.charged_to_ns;
-        match self.state {
-            RUNNING => Gap::new(begin_ns, Bucket::Cpu as u32, begin_ns, begin_ns),
-            RESUMED if self.event == PREEMPTED => Gap::new(begin_ns, self.bucket, begin_ns, self.resumed_ns),
-            RESUMED if self.woken_ns >= begin_ns && self.woken_ns <= self.resumed_ns => {
-                Gap::new(begin_ns, self.bucket, self.woken_ns, self.resumed_ns)
-            }
-            RESUMED => Gap::new(begin_ns, self.bucket, self.resumed_ns, self.resumed_ns),
-            _ => Gap::new(begin_ns, Bucket::Unattributed as u32, now_ns, now_ns),
-        }
     }
 
     /// The task comes onto a CPU. Its run-queue clock is not up to date yet, so nothing is charged.
