@@ -22,6 +22,7 @@ use crate::{
     event::PREEMPTED,
     history::Gap,
     loss::Loss,
+    storage::{LINKED, Link, StorageTotals},
 };
 
 /// Distinct wait events kept per transaction. More than ten were never seen in one.
@@ -31,6 +32,9 @@ const UNKNOWN: u32 = 0;
 const RUNNING: u32 = 1;
 const OFF: u32 = 2;
 const RESUMED: u32 = 3;
+
+const PAGE_READ: u32 = Bucket::PageRead as u32;
+const WAL_FSYNC: u32 = Bucket::WalFsync as u32;
 
 /// One wait event's share of a transaction.
 #[repr(C)]
@@ -100,15 +104,21 @@ pub struct Ledger {
     pub n_gaps: u32,
     /// When its last snapshot was taken, in the units of [`crate::history`].
     pub snapshot_at: u32,
-    reserved: u32,
+    /// 1 if `storage` is not all zero: most units wait for no I/O and need not clear it.
+    pub storage_used: u32,
     /// Time by bucket since the last clear, ns.
     pub buckets: [u64; BUCKET_SLOTS],
     /// Time by bucket over the task's life, ns.
     pub life: [u64; BUCKET_SLOTS],
     /// Waits by event since the last clear.
     pub events: [EventCharge; EVENT_ENTRIES],
+    /// The request whose completion woke the task last. Written by whoever wakes it, while it sleeps.
+    link: Link,
+    /// Waits for I/O since the last clear, of the buckets in [`crate::block::LINKED_BUCKETS`].
+    pub storage: [StorageTotals; LINKED],
+    reserved_storage: u64,
 }
-crate::shared!(Ledger, 64 + 16 * BUCKET_SLOTS + 24 * EVENT_ENTRIES);
+crate::shared!(Ledger, 64 + 16 * BUCKET_SLOTS + 24 * EVENT_ENTRIES + 128);
 
 /// Where the ledger reports what it could not do: a counter per kind of loss.
 pub trait LossCounter {
@@ -142,6 +152,14 @@ impl Ledger {
         self.life = [0; BUCKET_SLOTS];
         self.n_events = 0;
         self.n_gaps = 0;
+        self.clear_storage();
+        self.link = Link::default();
+    }
+
+    #[inline(always)]
+    fn clear_storage(&mut self) {
+        self.storage_used = 0;
+        self.storage = [StorageTotals::default(); LINKED];
     }
 
     /// Forgets what was charged; the next charges belong to a new owner that begins at `charged_to_ns`.
@@ -149,6 +167,9 @@ impl Ledger {
     pub fn clear(&mut self) {
         zero(&mut self.buckets);
         self.n_events = 0;
+        if self.storage_used != 0 {
+            self.clear_storage();
+        }
     }
 
     /// Whether the task, now running in its own context, is back from a gap that is not split yet. Finds the end of
@@ -297,6 +318,19 @@ impl Ledger {
         self.woken_ns = now_ns;
     }
 
+    /// Whether the wait in progress, or the last one, is for file I/O of its own.
+    #[inline(always)]
+    pub fn waits_for_storage(&self) -> bool {
+        self.bucket & kind::STORAGE != 0
+    }
+
+    /// The completion of a request is what wakes the task. As with [`Ledger::wake`], it counts only inside the gap it
+    /// lies in.
+    #[inline(always)]
+    pub fn link(&mut self, link: Link) {
+        self.link = link;
+    }
+
     /// The task leaves the CPU. [`Ledger::close_gap`] and [`Ledger::run_to`] came before.
     ///
     /// `event` is the dense index of the wait, or [`PREEMPTED`]; `run_delay_ns` the task's run-queue clock.
@@ -325,8 +359,23 @@ impl Ledger {
             self.resumed_ns - self.queued_ns(run_delay_ns, losses)
         };
         let (bucket, blocked_ns) = (self.bucket, woke_ns - self.charged_to_ns);
+        if bucket & kind::STORAGE != 0 {
+            self.charge_storage(bucket, woke_ns);
+        }
         self.charge_to(bucket, woke_ns, losses);
         self.note_event(blocked_ns, losses);
+    }
+
+    /// Splits a wait for I/O over the parts of the request that ended it.
+    #[inline(always)]
+    fn charge_storage(&mut self, bucket: u32, woke_ns: u64) {
+        let at = match bucket & (BUCKET_SLOTS as u32 - 1) {
+            PAGE_READ => 0,
+            WAL_FSYNC => 1,
+            _ => return,
+        };
+        self.storage_used = 1;
+        self.storage[at].add(self.link, self.charged_to_ns, woke_ns);
     }
 
     /// The gap's run-queue part by the kernel's clock.

@@ -10,6 +10,7 @@ use profiler_common::{
 };
 
 use crate::{
+    block,
     config::{BORDERS_FROM_SCHEDULER, CLIENT_READ, STATE_IDLE, STATE_IS_ARGUMENT},
     count, flush, held,
     maps::{self, BUCKET_OF_EVENT, Losses},
@@ -52,6 +53,9 @@ pub fn sched_waking(ctx: BtfTracePointContext) -> i32 {
         // SAFETY: the helper has no arguments.
         let now_ns = unsafe { bpf_ktime_get_ns() };
         backend.ledger.wake(now_ns);
+        if backend.ledger.waits_for_storage() {
+            block::link(backend, slot, now_ns);
+        }
         if backend.ledger.is_held() {
             held::woken(slot, now_ns);
         }

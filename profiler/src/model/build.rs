@@ -8,8 +8,8 @@ use super::{
     findings,
     locks::{HeldSums, Locks},
     profile::{
-        Backends, Borders, Capture, Connections, Cost, Device, EndedBy, Filters, Host, Interval, Postgres,
-        Probe, Profile, SCHEMA, StatementCapture, Tool, Transactions, Window,
+        Backends, Borders, Capture, Connections, Cost, Device, EndedBy, Filters, Host, Interval, PageCache,
+        Postgres, Probe, Profile, SCHEMA, StatementCapture, Tool, Transactions, Window,
     },
     slowest::Slowest,
     statements::Statements,
@@ -53,8 +53,12 @@ pub struct Inputs<'a> {
     pub types: &'a [TypeSample],
     /// What each of the server's processes did in the window.
     pub processes: &'a [ProcessSample],
+    /// What single processes read from files, by type.
+    pub reads: &'a [(Option<String>, PageCache)],
     /// Whether to list the processes one by one.
     pub list_pids: bool,
+    /// The block devices, as [`super::devices::device`] made them; `None` where they were not watched.
+    pub devices: Option<Vec<Device>>,
     /// The write-ahead log, where it was watched.
     pub wal: Option<WalInput>,
 }
@@ -125,13 +129,15 @@ pub fn build(inputs: Inputs<'_>) -> Profile {
         open,
         types,
         processes,
+        reads,
         list_pids,
+        devices,
         wal,
     } = inputs;
     let major = postgres.major;
     // Short statements are not recorded where short transactions are not wanted.
     let counted = capture.filters.min_latency_ns.is_none().then_some(aggregates.totals.statements);
-    let transactions = transactions::transactions(major, aggregates, window.duration_ns());
+    let transactions = transactions::transactions(major, aggregates, window.duration_ns(), devices.is_some());
     let Filters { min_latency_ns, database, user } = &capture.filters;
     let all_units = min_latency_ns.is_none() && database.is_none() && user.is_none();
     let wal = wal.map(|wal| wal::wal(wal, aggregates, all_units, window.duration_ns()));
@@ -141,7 +147,7 @@ pub fn build(inputs: Inputs<'_>) -> Profile {
     let locks = locks.map(|(locks, held)| locks.build(held, processes, statements));
     let pids = if list_pids { processes } else { &[] };
     let mut process_types = processes::by_type(major, types, pids, &aggregates.events);
-    let devices: Option<Vec<Device>> = None;
+    processes::add_reads(&mut process_types, reads);
     processes::share_devices(&mut process_types, devices.as_deref().unwrap_or_default());
     let mut profile = Profile {
         schema: SCHEMA.to_owned(),

@@ -1,6 +1,7 @@
 //! The eBPF side as seen from userspace: load, attach, enrol, read, detach. The only module that knows aya.
 
 pub mod attach;
+pub mod block;
 pub mod cost;
 pub mod enrol;
 mod flushes;
@@ -12,4 +13,5 @@ pub mod plan;
 pub mod read;
 
 pub use attach::Probes;
+pub use block::BlockPlan;
 pub use plan::{Border, Plan};

@@ -5,6 +5,7 @@ use std::io;
 use crate::model::profile::Profile;
 
 mod budget;
+mod devices;
 mod findings;
 mod lead;
 mod locks;
@@ -55,7 +56,9 @@ pub fn render(profile: &Profile, style: &Style, out: &mut dyn io::Write) -> io::
     findings::write(&mut page, profile);
     if profile.transactions.count != 0 {
         waits::write(&mut page, profile);
+        devices::waits(&mut page, profile);
     }
+    devices::write(&mut page, profile);
     wal::write(&mut page, profile);
     locks::write(&mut page, profile);
     window::timeline(&mut page, profile);

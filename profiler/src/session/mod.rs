@@ -3,9 +3,12 @@
 
 mod asleep;
 mod attachment;
+mod block;
 mod clock;
 mod course;
+mod ebs;
 mod error;
+mod file_reads;
 mod host;
 mod openings;
 mod options;

@@ -1,6 +1,6 @@
 //! The profile of a watched window.
 
-use super::{attachment::Attachment, host, options::Options, processes::CLIENT_BACKEND, watch::Watched};
+use super::{attachment::Attachment, ebs, host, options::Options, processes::CLIENT_BACKEND, watch::Watched};
 use crate::{
     kernel::border::BorderSignal,
     model::{
@@ -41,6 +41,16 @@ impl Attachment {
                 .map(|(after, before)| after.saturating_sub(before)),
             notes: self.notes(&watched),
         };
+        let reads = self.file_reads(&watched.before.reads, &watched.after.reads);
+        let mut devices = self.devices(
+            &watched.before.devices,
+            &watched.after.devices,
+            watched.window.duration_ns(),
+            &watched.timeline,
+        );
+        if let Some(devices) = &mut devices {
+            ebs::add(devices, &watched.before.ebs, &watched.after.ebs);
+        }
         let throttled = watched.after.throttled_ns.zip(watched.before.throttled_ns);
         Ok(build(Inputs {
             tool: Tool {
@@ -60,8 +70,10 @@ impl Attachment {
             timeline: watched.timeline,
             n_statements: options.n_statements,
             open: self.open_transactions(end_ns),
+            devices,
             types: &types,
             processes: &processes,
+            reads: &reads,
             list_pids: options.per_backend,
             wal: Some(self.wal_input(watched.flushes)),
             statements: &mut watched.statements,
@@ -106,7 +118,13 @@ impl Attachment {
                 run_ns: cost.and_then(|cost| projected(cost.run_ns)),
             }
         });
-        probes.collect()
+        let block = self.block_probes().into_iter().map(|probe| {
+            let cost = watched.cost.programs.get(&probe.name).filter(|_| probe.attached);
+            let runs = cost.and_then(|cost| projected(cost.runs));
+            let run_ns = cost.and_then(|cost| projected(cost.run_ns));
+            Probe { runs, run_ns, ..probe }
+        });
+        probes.chain(block).collect()
     }
 
     fn notes(&self, watched: &Watched) -> Vec<String> {
@@ -120,6 +138,7 @@ impl Attachment {
                 watched.cost.measured.as_secs_f64()
             ));
         }
+        notes.extend(ebs::notes(&watched.after.ebs));
         if !watched.before.lives.is_whole || !watched.after.lives.is_whole {
             notes.push(
                 "processes ended while the sums by type were read, again and again: those may miss, or count twice, what \
@@ -136,6 +155,7 @@ impl Attachment {
                     .to_owned(),
             );
         }
+        notes.extend(self.block_notes(&watched.before.devices, &watched.after.devices));
         for name in &watched.owner_unknown {
             notes.push(format!(
                 "no connection of {name} was seen, so nothing was counted: names are taken from process titles; give \

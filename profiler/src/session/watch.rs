@@ -17,8 +17,9 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 use super::{
     attachment::Attachment,
-    clock,
+    block, clock,
     course::Course,
+    ebs, file_reads,
     host::{self, CpuTimes},
     options::Options,
     owner::{Kind, Owner},
@@ -93,6 +94,9 @@ pub(super) struct Watched {
 /// What was read at one end of the window.
 pub(super) struct Edge {
     pub lives: Lives,
+    pub devices: block::Reading,
+    pub ebs: ebs::Reading,
+    pub reads: file_reads::Reads,
     pub cpu: Option<CpuTimes>,
     pub throttled_ns: Option<u64>,
     pub agent_cpu_ns: Option<u64>,
@@ -152,6 +156,7 @@ impl Attachment {
         let mut course = Course::new(&before, start_ns);
         let start = Timestamp::now();
         let began = Instant::now();
+        self.probes.forget_depth();
         self.probes.set_live(live);
         observer.opened(self);
 
@@ -162,6 +167,7 @@ impl Attachment {
         interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut timeline = Vec::new();
         let mut last = baseline.clone();
+        let mut last_devices = before.devices.clone();
         let mut tick_length = FIRST_TICK;
         let mut statistics = self.switch_statistics_on(&mut cost);
         let ended_by = loop {
@@ -175,7 +181,8 @@ impl Attachment {
                     let now = reading::read(&self.probes, false)?;
                     let look = self.look(false)?;
                     works.look(self, &look, now_ns, false);
-                    let entry = course.entry(now_ns, &now.minus(&last), &self.lives(&look, now_ns), CpuTimes::now());
+                    let mut entry = course.entry(now_ns, &now.minus(&last), &self.lives(&look, now_ns), CpuTimes::now());
+                    (entry.devices, last_devices) = self.interval_devices(&last_devices, entry.duration_ns)?;
                     observer.interval(&entry);
                     observer.progress(began.elapsed(), now.totals.transactions - baseline.totals.transactions);
                     timeline.push(entry);
@@ -215,7 +222,8 @@ impl Attachment {
         let now = reading::read(&self.probes, true)?;
         let rest = now.minus(&last);
         if rest.totals.units != 0 || end_ns - course.last_ns >= interval_length.as_nanos() as u64 / 2 {
-            let entry = course.entry(end_ns, &rest, &after.lives, after.cpu);
+            let mut entry = course.entry(end_ns, &rest, &after.lives, after.cpu);
+            (entry.devices, _) = self.interval_devices(&last_devices, entry.duration_ns)?;
             observer.interval(&entry);
             timeline.push(entry);
         }
@@ -254,6 +262,9 @@ impl Attachment {
         works.look(self, &look, now_ns, is_first);
         Ok(Edge {
             lives: self.lives(&look, now_ns),
+            devices: self.read_devices(true)?,
+            ebs: self.read_ebs(),
+            reads: file_reads::now(&self.probes),
             cpu: CpuTimes::now(),
             throttled_ns: host::throttled_ns(self.cluster.postmaster_pid()),
             agent_cpu_ns: clock::process_cpu_ns().ok(),

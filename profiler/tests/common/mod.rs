@@ -317,7 +317,9 @@ impl Run {
             open: self.open,
             types: &self.types,
             processes: &self.processes,
+            reads: &[],
             list_pids: false,
+            devices: None,
             wal: self.wal,
         })
     }

@@ -122,6 +122,7 @@ pub fn device(profile: &mut Profile, name: &str, reads: u64) -> usize {
             queue_mean_ns: None,
             requeued: 0,
             failed: 0,
+            asked: None,
         }],
         depth_mean: Some(3.5),
         depth_max: Some(31),
@@ -169,8 +170,6 @@ pub fn ebs(profile: &mut Profile, device: usize, set: impl FnOnce(&mut Ebs)) {
         queue_length: 3,
         read_latency: Vec::new(),
         write_latency: Vec::new(),
-        read_bytes: 0,
-        write_bytes: 0,
     };
     set(&mut ebs);
     profile.devices.as_mut().expect("devices")[device].ebs = Some(ebs);

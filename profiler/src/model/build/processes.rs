@@ -9,7 +9,7 @@ use profiler_common::{
 
 use super::bucket_times;
 use crate::{
-    model::profile::{Device, DeviceShare, Process, ProcessEvent, ProcessType, ProcessWork},
+    model::profile::{Device, DeviceShare, PageCache, Process, ProcessEvent, ProcessType, ProcessWork},
     wait::name_of_index,
 };
 
@@ -77,6 +77,7 @@ pub(super) fn by_type(
             events: events(major, if is_client { counted } else { &sample.events }),
             work: work(&sample.work),
             devices: Vec::new(),
+            page_cache: None,
             pids: own.map(process).collect(),
         }
     });
@@ -121,6 +122,17 @@ fn work(samples: &[WorkSample]) -> Vec<ProcessWork> {
         buckets: bucket_times(&sample.buckets),
     });
     work.collect()
+}
+
+/// Gives each type what its processes read; `reads` are by type, in any order.
+pub(super) fn add_reads(types: &mut [ProcessType], reads: &[(Option<String>, PageCache)]) {
+    for process_type in types {
+        for (_, one) in reads.iter().filter(|(name, _)| *name == process_type.backend_type) {
+            let sum = process_type.page_cache.get_or_insert_default();
+            sum.read_bytes += one.read_bytes;
+            sum.from_device_bytes += one.from_device_bytes;
+        }
+    }
 }
 
 /// Gives each type its part of the devices' work, as the devices tell who asked for it.
@@ -190,6 +202,17 @@ mod tests {
         };
         let shown = work(&[work_of("sleeps", Bucket::OtherWait), work_of("reads", Bucket::PageRead)]);
         assert_eq!((shown[0].what.as_str(), shown[0].buckets[0].time_ns), ("reads", 5));
+    }
+
+    #[test]
+    fn reads_add_up_by_type() {
+        let mut types = types();
+        let of = |read_bytes, from_device_bytes| PageCache { read_bytes, from_device_bytes };
+        let client = || Some("client backend".to_owned());
+        add_reads(&mut types, &[(client(), of(5, 1)), (None, of(1, 0)), (client(), of(7, 9))]);
+        assert_eq!(types[0].page_cache, Some(of(12, 10)));
+        assert_eq!(types[1].page_cache, None, "not read, which is not nothing");
+        assert_eq!(types[3].page_cache, Some(of(1, 0)));
     }
 
     #[test]

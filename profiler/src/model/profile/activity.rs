@@ -67,6 +67,10 @@ pub struct ProcessType {
     /// Their part in the devices' work.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<DeviceShare>,
+    /// What they read from files, and what of it came from devices; the page cache answered the rest. Null where it was
+    /// not read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page_cache: Option<PageCache>,
     /// The processes one by one, where asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pids: Vec<Process>,
@@ -108,6 +112,15 @@ pub struct DeviceShare {
     pub requests: u64,
     /// Bytes read and written.
     pub bytes: u64,
+}
+
+/// What processes read from files, and how much of it the page cache had.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PageCache {
+    /// Bytes read from files by the processes that were there at the end of the window.
+    pub read_bytes: u64,
+    /// Bytes those processes had the kernel fetch from devices, read-ahead included: it may be more than was read.
+    pub from_device_bytes: u64,
 }
 
 /// One process.

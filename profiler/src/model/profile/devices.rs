@@ -70,6 +70,10 @@ pub struct Operation {
     pub requeued: u64,
     /// Requests that ended with an error.
     pub failed: u64,
+    /// Of flushes: how many were asked for; those who ask at the same time share one. Null for the other operations, and
+    /// where it was not seen.
+    #[serde(default)]
+    pub asked: Option<u64>,
 }
 
 /// Who asked for a device's requests.
@@ -86,7 +90,7 @@ pub struct DeviceUser {
     pub writes: u64,
     /// Bytes written.
     pub write_bytes: u64,
-    /// Flushes.
+    /// Flushes asked for; several users share one of the device.
     pub flushes: u64,
     /// Part of all requests' time at the device, 0 to 1.
     pub share: Option<f64>,

@@ -3,11 +3,14 @@
 use super::page::{Page, Paint};
 use crate::{
     model::profile::{ProcessType, Profile},
-    units::{count, duration, rate, share},
+    units::{bytes, count, duration, rate, share},
 };
 
 /// Waits, and works, named of one type.
 const NAMED: usize = 4;
+
+/// Reads worth a line.
+const SOME_BYTES: u64 = 1 << 20;
 
 /// The class of the waits of a process that has nothing to do.
 const IDLE_CLASS: &str = "Activity";
@@ -26,7 +29,8 @@ pub(super) fn write(page: &mut Page, profile: &Profile) {
             &whereabouts(process_type, profile.window.duration_ns),
             usize::MAX,
         );
-        for detail in [waits(process_type), work(process_type), devices(process_type)].into_iter().flatten() {
+        let details = [waits, work, devices, files].map(|detail| detail(process_type));
+        for detail in details.into_iter().flatten() {
             page.paragraph(Paint::Faint, &format!("  {:29}  ", ""), &detail, usize::MAX);
         }
     }
@@ -71,6 +75,13 @@ fn devices(process_type: &ProcessType) -> Option<String> {
         format!("{} of {} ({} requests)", share(device.share), device.device, count(device.requests))
     });
     listed("device time", devices.collect())
+}
+
+/// What they read from files, if it was anything to speak of.
+fn files(process_type: &ProcessType) -> Option<String> {
+    let read = process_type.page_cache.filter(|read| read.read_bytes >= SOME_BYTES)?;
+    let [all, fetched] = [read.read_bytes, read.from_device_bytes].map(|size| bytes(size as f64));
+    Some(format!("files: {all} read, {fetched} of it fetched from devices, read-ahead included"))
 }
 
 fn listed(what: &str, parts: Vec<String>) -> Option<String> {
