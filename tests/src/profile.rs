@@ -266,6 +266,15 @@ impl ProcessType<'_> {
         named.collect()
     }
 
+    /// Their requests, bytes and share of the time at a device: those of the largest share.
+    pub fn device(&self) -> Option<(u64, u64, f64)> {
+        let devices = self.0["devices"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let numbers = devices.iter().filter_map(|device| {
+            Some((device["requests"].as_u64()?, device["bytes"].as_u64()?, device["share"].as_f64()?))
+        });
+        numbers.max_by(|one, other| one.2.total_cmp(&other.2))
+    }
+
     /// What they were seen working on.
     pub fn work(&self) -> Vec<&str> {
         let works = self.0["work"].as_array().map(Vec::as_slice).unwrap_or_default();

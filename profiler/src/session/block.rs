@@ -44,6 +44,11 @@ impl Block {
         Block { storage, plan }
     }
 
+    /// The devices under the server's files, watched or not.
+    pub(super) fn devices(&self) -> &[BlockDevice] {
+        &self.storage.devices
+    }
+
     fn watched(&self) -> impl Iterator<Item = &BlockDevice> {
         watchable(&self.storage)
     }

@@ -6,6 +6,7 @@ mod attachment;
 mod block;
 mod clock;
 mod course;
+mod ebs;
 mod error;
 mod file_reads;
 mod host;

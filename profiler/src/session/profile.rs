@@ -1,6 +1,6 @@
 //! The profile of a watched window.
 
-use super::{attachment::Attachment, host, options::Options, processes::CLIENT_BACKEND, watch::Watched};
+use super::{attachment::Attachment, ebs, host, options::Options, processes::CLIENT_BACKEND, watch::Watched};
 use crate::{
     kernel::border::BorderSignal,
     model::{
@@ -42,12 +42,15 @@ impl Attachment {
             notes: self.notes(&watched),
         };
         let reads = self.file_reads(&watched.before.reads, &watched.after.reads);
-        let devices = self.devices(
+        let mut devices = self.devices(
             &watched.before.devices,
             &watched.after.devices,
             watched.window.duration_ns(),
             &watched.timeline,
         );
+        if let Some(devices) = &mut devices {
+            ebs::add(devices, &watched.before.ebs, &watched.after.ebs);
+        }
         let throttled = watched.after.throttled_ns.zip(watched.before.throttled_ns);
         Ok(build(Inputs {
             tool: Tool {
@@ -135,6 +138,7 @@ impl Attachment {
                 watched.cost.measured.as_secs_f64()
             ));
         }
+        notes.extend(ebs::notes(&watched.after.ebs));
         if !watched.before.lives.is_whole || !watched.after.lives.is_whole {
             notes.push(
                 "processes ended while the sums by type were read, again and again: those may miss, or count twice, what \

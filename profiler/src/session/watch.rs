@@ -19,7 +19,7 @@ use super::{
     attachment::Attachment,
     block, clock,
     course::Course,
-    file_reads,
+    ebs, file_reads,
     host::{self, CpuTimes},
     options::Options,
     owner::{Kind, Owner},
@@ -95,6 +95,7 @@ pub(super) struct Watched {
 pub(super) struct Edge {
     pub lives: Lives,
     pub devices: block::Reading,
+    pub ebs: ebs::Reading,
     pub reads: file_reads::Reads,
     pub cpu: Option<CpuTimes>,
     pub throttled_ns: Option<u64>,
@@ -262,6 +263,7 @@ impl Attachment {
         Ok(Edge {
             lives: self.lives(&look, now_ns),
             devices: self.read_devices(true)?,
+            ebs: self.read_ebs(),
             reads: file_reads::now(&self.probes),
             cpu: CpuTimes::now(),
             throttled_ns: host::throttled_ns(self.cluster.postmaster_pid()),
