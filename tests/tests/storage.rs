@@ -292,6 +292,47 @@ fn page_reads_are_linked_to_their_requests() -> Result<()> {
 }
 
 #[test]
+fn flushes_of_the_log_are_linked_and_its_device_is_named() -> Result<()> {
+    if !storage::possible() {
+        return Ok(());
+    }
+    let scratch = Scratch::new("storage")?;
+    let data = storage::volume(&scratch, "data", 512)?;
+    let wal = storage::volume(&scratch, "wal", 512)?;
+    let server = Plan::new(&Build::installed()?)
+        .data_on(data.clone())
+        .wal_on(wal.clone())
+        .setting("fsync", "on")
+        .start()?;
+    pgbench::initialise(&server, 1)?;
+    server.psql(["-c", "checkpoint"])?;
+    rustix::fs::sync();
+    wal.reshape(&"write=8ms flush=10ms".parse()?)?;
+
+    let watched = watch(&server, &wal, || pgbench::bench(&server, ["-N", "-n", "-c", "1", "-T", "5"]))?;
+    check_operation(&watched, wal.device(), Operation::Flush)?;
+    check_operation(&watched, wal.device(), Operation::Write)?;
+    let profile = &watched.profile;
+    for (volume, what) in [(&data, "data directory"), (&wal, "WAL")] {
+        let holds = &profile.device(volume.device())?["holds"];
+        let found = holds.as_array().is_some_and(|places| places.iter().any(|place| place["what"] == what));
+        ensure!(found, "{what} is on {}, which is said to hold {holds}", volume.device());
+    }
+    // One client: every transaction makes its own write and its own flush.
+    let transactions = watched.result.transactions as f64;
+    let flushes = unsigned(profile.operation(wal.device(), "flush")?, "/count")?;
+    near("flushes per transaction", flushes / transactions, 1.0, 2.0, 0.0)?;
+    let parts = profile.storage_parts("wal_fsync")?;
+    let all: u64 = parts.values().sum();
+    let unlinked = parts.get("unlinked").copied().context("no part unlinked")? as f64 / all as f64;
+    let device = parts.get("device").copied().context("no part device")? as f64 / all as f64;
+    gate::note(&format!("{transactions} transactions, {parts:?}, unlinked {:.2} %", unlinked * 100.0));
+    ensure!(unlinked <= 0.05, "{:.1} % of the time of flushes is linked to no request", unlinked * 100.0);
+    ensure!(device >= 0.9, "an idle device's waits are not its own: {parts:?}");
+    Ok(())
+}
+
+#[test]
 fn fio_sees_the_same() -> Result<()> {
     const SECONDS: u32 = 3;
     if !storage::possible() || !fio::available() {
