@@ -1,9 +1,10 @@
 //! What is said of a device is what happened there: held against the log of an emulated volume, the kernel's own
 //! counters, and fio.
 //!
-//! The log's arrival and reply lie inside the block layer's issue and completion: 40 to 90 µs of the loop device's
-//! worker, FUSE and a softirq are in between, the more the busier the CPUs (docs/journal/2026-11-30-emulated-volume.md).
-//! The latencies injected here are so long that 2 % is more than that.
+//! The log's arrival and reply lie inside the block layer's issue and completion. The loop device's worker, FUSE and a
+//! softirq are in between: 40 to 120 µs on quiet CPUs, 300 µs beside a compiler
+//! (docs/journal/2026-11-30-emulated-volume.md). The latencies injected here are so long that 2 % is more than that; an
+//! error as small is found by the comparison with the kernel's counters, which stand at the same two places.
 
 use std::{ops::Range, path::Path, sync::Arc, time::Duration};
 
@@ -156,7 +157,7 @@ fn check_kernel<T>(watched: &Watched<T>, device: &str, operation: Operation) -> 
     let mean = kernel.mean_ns().with_context(|| format!("the kernel saw no {name}"))?;
     let shown = unsigned(shown, "/latency_ns/mean")?;
     gate::note(&format!("{name}: {:+.2} % of the kernel's mean", percent(shown, mean)));
-    near(&format!("the kernel's mean of {name}"), shown, mean, 3.0, 20e3)
+    near(&format!("the kernel's mean of {name}"), shown, mean, 1.0, 20e3)
 }
 
 #[test]
@@ -170,30 +171,36 @@ fn injected_latencies_are_recovered() -> Result<()> {
 
     // A latency for what is looked at only: the loop device does nothing else while it flushes, so that a request that
     // comes meanwhile waits before it reaches the log.
-    stage.volume.reshape(&"read=10ms".parse()?)?;
-    let reads = stage.watch(|| file.run(Work::Read, 8, length))?;
+    stage.volume.reshape(&"read=20ms".parse()?)?;
+    let reads = stage.watch(|| file.run(Work::Read, 16, length))?;
     ensure!(reads.result >= 1000, "only {} reads", reads.result);
     check_operation(&reads, device, Operation::Read)?;
     check_quantile(&reads, device, Operation::Read, 0.5, "p50")?;
     check_kernel(&reads, device, Operation::Read)?;
 
-    stage.volume.reshape(&"write=12ms".parse()?)?;
-    let writes = stage.watch(|| file.run(Work::Write, 8, length))?;
+    stage.volume.reshape(&"write=20ms".parse()?)?;
+    let writes = stage.watch(|| file.run(Work::Write, 16, length))?;
     check_operation(&writes, device, Operation::Write)?;
     check_quantile(&writes, device, Operation::Write, 0.5, "p50")?;
     check_kernel(&writes, device, Operation::Write)?;
 
-    // One at a time. The kernel counts an empty write with each flush, so its writes cannot be compared.
-    stage.volume.reshape(&"write=12ms flush=15ms".parse()?)?;
-    let flushes = stage.watch(|| file.run(Work::WriteAndSync, 1, length))?;
-    check_operation(&flushes, device, Operation::Write)?;
+    // One at a time. A write can still meet a flush: that of the file system's journal, once in five seconds. So the
+    // median. The kernel counts an empty write with each flush, so its writes cannot be compared.
+    stage.volume.reshape(&"write=30ms flush=30ms".parse()?)?;
+    let flushes = stage.watch(|| file.run(Work::WriteAndSync, 1, length * 2))?;
+    check_quantile(&flushes, device, Operation::Write, 0.5, "p50")?;
     check_operation(&flushes, device, Operation::Flush)?;
     check_quantile(&flushes, device, Operation::Flush, 0.5, "p50")?;
     check_kernel(&flushes, device, Operation::Flush)?;
 
+    // Short ones: the log is no judge of those, but the kernel's counters are.
+    stage.volume.reshape(&"read=300us".parse()?)?;
+    let short = stage.watch(|| file.run(Work::Read, 4, Duration::from_secs(1)))?;
+    check_kernel(&short, device, Operation::Read)?;
+
     // A long tail. With one latency for all requests the upper percentiles would be those of the CPUs.
-    stage.volume.reshape(&"read=8ms/40ms".parse()?)?;
-    let tail = stage.watch(|| file.run(Work::Read, 8, length))?;
+    stage.volume.reshape(&"read=15ms/60ms".parse()?)?;
+    let tail = stage.watch(|| file.run(Work::Read, 16, length))?;
     check_operation(&tail, device, Operation::Read)?;
     check_quantile(&tail, device, Operation::Read, 0.9, "p90")?;
     check_quantile(&tail, device, Operation::Read, 0.99, "p99")
@@ -261,10 +268,10 @@ fn page_reads_are_linked_to_their_requests() -> Result<()> {
     rustix::fs::sync();
     // From here on the table is several times as large as what may be cached.
     server.change_limit(Limit::MemoryBytes(MEMORY))?;
-    volume.reshape(&"read=10ms".parse()?)?;
+    volume.reshape(&"read=20ms".parse()?)?;
 
     let watched =
-        watch(&server, &volume, || pgbench::bench(&server, ["-S", "-n", "-c", "8", "-j", "2", "-T", "5"]))?;
+        watch(&server, &volume, || pgbench::bench(&server, ["-S", "-n", "-c", "16", "-j", "2", "-T", "5"]))?;
     let device = volume.device();
     check_operation(&watched, device, Operation::Read)?;
     let profile = &watched.profile;
@@ -307,21 +314,21 @@ fn flushes_of_the_log_are_linked_and_its_device_is_named() -> Result<()> {
     pgbench::initialise(&server, 1)?;
     server.psql(["-c", "checkpoint"])?;
     rustix::fs::sync();
-    wal.reshape(&"write=8ms flush=10ms".parse()?)?;
+    wal.reshape(&"write=20ms flush=25ms".parse()?)?;
 
     let watched = watch(&server, &wal, || pgbench::bench(&server, ["-N", "-n", "-c", "1", "-T", "5"]))?;
     check_operation(&watched, wal.device(), Operation::Flush)?;
-    check_operation(&watched, wal.device(), Operation::Write)?;
+    check_quantile(&watched, wal.device(), Operation::Write, 0.5, "p50")?;
     let profile = &watched.profile;
     for (volume, what) in [(&data, "data directory"), (&wal, "WAL")] {
         let holds = &profile.device(volume.device())?["holds"];
         let found = holds.as_array().is_some_and(|places| places.iter().any(|place| place["what"] == what));
         ensure!(found, "{what} is on {}, which is said to hold {holds}", volume.device());
     }
-    // One client: every transaction makes its own write and its own flush.
+    // One client: every transaction makes its own flush. The file system's journal makes a few.
     let transactions = watched.result.transactions as f64;
     let flushes = unsigned(profile.operation(wal.device(), "flush")?, "/count")?;
-    near("flushes per transaction", flushes / transactions, 1.0, 2.0, 0.0)?;
+    near("flushes", flushes, transactions, 2.0, 4.0)?;
     let parts = profile.storage_parts("wal_fsync")?;
     let all: u64 = parts.values().sum();
     let unlinked = parts.get("unlinked").copied().context("no part unlinked")? as f64 / all as f64;
@@ -340,8 +347,8 @@ fn fio_sees_the_same() -> Result<()> {
     }
     let stage = Stage::new()?;
     let device = stage.volume.device();
-    stage.volume.reshape(&"read=10ms".parse()?)?;
-    let watched = stage.watch(|| fio::read(device, 4, SECONDS))?;
+    stage.volume.reshape(&"read=20ms".parse()?)?;
+    let watched = stage.watch(|| fio::read(device, 8, SECONDS))?;
     check_operation(&watched, device, Operation::Read)?;
     let shown = watched.profile.operation(device, "read")?;
     let (count, mean) = (unsigned(shown, "/count")?, unsigned(shown, "/latency_ns/mean")?);
