@@ -18,8 +18,9 @@
 //! clear. It holds by construction: every function that moves `charged_to_ns` charges exactly the distance.
 
 use crate::{
-    bucket::{BUCKET_SLOTS, Bucket, WAKE_TO_RUN},
+    bucket::{BUCKET_SLOTS, Bucket, WAKE_TO_RUN, kind},
     event::PREEMPTED,
+    history::Gap,
     loss::Loss,
 };
 
@@ -86,7 +87,11 @@ pub struct Ledger {
     pub n_events: u32,
     /// Index of the entry of the last gap; its run-queue time is added when the gap is split.
     last_entry: u32,
-    reserved: [u32; 3],
+    /// How many gaps [`crate::history`] has seen of it, modulo 2^32.
+    pub n_gaps: u32,
+    /// When its last snapshot was taken, in the units of [`crate::history`].
+    pub snapshot_at: u32,
+    reserved: u32,
     /// Time by bucket since the last clear, ns.
     pub buckets: [u64; BUCKET_SLOTS],
     /// Time by bucket over the task's life, ns.
@@ -127,6 +132,7 @@ impl Ledger {
         self.buckets = [0; BUCKET_SLOTS];
         self.life = [0; BUCKET_SLOTS];
         self.n_events = 0;
+        self.n_gaps = 0;
     }
 
     /// Forgets what was charged; the next charges belong to a new owner that begins at `charged_to_ns`.
@@ -182,6 +188,40 @@ impl Ledger {
             _ => Bucket::Unattributed as u32,
         };
         (bucket & (BUCKET_SLOTS as u32 - 1), now_ns.saturating_sub(self.charged_to_ns))
+    }
+
+    /// Whether the task sleeps in a wait that another process ends.
+    #[inline(always)]
+    pub fn is_held(&self) -> bool {
+        self.bucket & kind::HELD != 0 && self.state == OFF
+    }
+
+    /// Whether the last gap was such a wait.
+    #[inline(always)]
+    pub fn was_held(&self) -> bool {
+        self.bucket & kind::HELD != 0
+    }
+
+    /// The gap just charged, which began and ended its blocked part at these instants.
+    #[inline(always)]
+    pub fn gap(&self, begin_ns: u64, woke_ns: u64) -> Gap {
+        Gap::new(begin_ns, self.bucket, woke_ns, self.resumed_ns)
+    }
+
+    /// What lies between `charged_to_ns` and `now` for a task that is running in its own context: a gap that is not split
+    /// yet, or one of no length; after it comes CPU time. Where an edge is missing, a stretch without a name.
+    #[inline(always)]
+    pub fn open_gap(&self, now_ns: u64) -> Gap {
+        let begin_ns = self.charged_to_ns;
+        match self.state {
+            RUNNING => Gap::new(begin_ns, Bucket::Cpu as u32, begin_ns, begin_ns),
+            RESUMED if self.event == PREEMPTED => Gap::new(begin_ns, self.bucket, begin_ns, self.resumed_ns),
+            RESUMED if self.woken_ns >= begin_ns && self.woken_ns <= self.resumed_ns => {
+                Gap::new(begin_ns, self.bucket, self.woken_ns, self.resumed_ns)
+            }
+            RESUMED => Gap::new(begin_ns, self.bucket, self.resumed_ns, self.resumed_ns),
+            _ => Gap::new(begin_ns, Bucket::Unattributed as u32, now_ns, now_ns),
+        }
     }
 
     /// The task comes onto a CPU. Its run-queue clock is not up to date yet, so nothing is charged.

@@ -8,7 +8,9 @@ use profiler_common::{
     bucket::{BUCKET_SLOTS, Bucket, IDLE},
     event::{self, EVENT_SLOTS},
     flush::{Flush, FlushTotals},
+    held::{HeldRecord, HeldTotals, HeldWait},
     histogram::{HISTOGRAM_BUCKETS, Histogram},
+    history::History,
     ledger::{EVENT_ENTRIES, EventCharge, Ledger},
     loss::{LOSSES, Loss},
     record::{Record, TEXT_BYTES},
@@ -28,7 +30,11 @@ fn sizes() {
         ("EventTotals", size_of::<EventTotals>(), align_of::<EventTotals>(), 24),
         ("Histogram", size_of::<Histogram>(), align_of::<Histogram>(), 9_216),
         ("Record", size_of::<Record>(), align_of::<Record>(), 1_584),
-        ("Live", size_of::<Live>(), align_of::<Live>(), 40),
+        ("Live", size_of::<Live>(), align_of::<Live>(), 48),
+        ("History", size_of::<History>(), align_of::<History>(), 5_952),
+        ("HeldWait", size_of::<HeldWait>(), align_of::<HeldWait>(), 160),
+        ("HeldTotals", size_of::<HeldTotals>(), align_of::<HeldTotals>(), 160),
+        ("HeldRecord", size_of::<HeldRecord>(), align_of::<HeldRecord>(), 168),
     ];
     for (name, size, align, expected) in sizes {
         assert_eq!((size, align), (expected, 8), "{name}");

@@ -40,4 +40,8 @@ globals! {
     CLIENT_READ: u32,
     BORDERS_FROM_SCHEDULER: u32,
     SENDTO: u32,
+    REGISTERS_SYSCALL: u32,
+    KILL: u32,
+    FUTEX: u32,
+    SEMOP: u32,
 }

@@ -9,6 +9,7 @@ mod border;
 mod config;
 mod count;
 mod flush;
+mod held;
 mod lifecycle;
 mod maps;
 mod sched;

@@ -109,6 +109,11 @@ pub fn rate(value: f64) -> String {
     }
 }
 
+/// Bytes per second, in the unit volumes are sold by: `125 MiB/s`.
+pub fn bytes_per_s(value: f64) -> String {
+    format!("{} MiB/s", rate(value / f64::from(1 << 20)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -177,5 +182,6 @@ mod tests {
         assert_eq!(rate(0.004), "<0.01");
         assert_eq!(rate(411.5), "412");
         assert_eq!(rate(12_345.4), "12,345");
+        assert_eq!(bytes_per_s(131_072_000.0), "125 MiB/s");
     }
 }

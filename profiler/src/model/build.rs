@@ -5,6 +5,8 @@ use profiler_common::{bucket::Bucket, loss::Loss, totals::Totals};
 
 use super::{
     aggregates::Aggregates,
+    findings,
+    locks::{HeldSums, Locks},
     profile::{
         Backends, Borders, Capture, Connections, Cost, EndedBy, Filters, Host, Interval, Postgres, Probe,
         Profile, SCHEMA, StatementCapture, Tool, Transactions, Window,
@@ -43,6 +45,8 @@ pub struct Inputs<'a> {
     pub n_statements: usize,
     /// The longest units.
     pub slowest: &'a Slowest,
+    /// Waits other processes ended, as recorded and as counted; `None` where they were not watched.
+    pub locks: Option<(&'a Locks, &'a HeldSums)>,
     /// Transactions open at the end of the window.
     pub open: Vec<OpenSample>,
     /// What each of the server's processes did in the window.
@@ -115,6 +119,7 @@ pub fn build(inputs: Inputs<'_>) -> Profile {
         statements,
         n_statements,
         slowest,
+        locks,
         open,
         processes,
         list_pids,
@@ -130,7 +135,8 @@ pub fn build(inputs: Inputs<'_>) -> Profile {
     let slowest = slowest.records().iter();
     let slowest = slowest.map(|record| single::slow(major, record, &window, statements)).collect();
     let open = single::open(major, open, &window, statements);
-    Profile {
+    let locks = locks.map(|(locks, held)| locks.build(held, processes, statements));
+    let mut profile = Profile {
         schema: SCHEMA.to_owned(),
         tool,
         host,
@@ -140,14 +146,16 @@ pub fn build(inputs: Inputs<'_>) -> Profile {
         transactions,
         statements: statements.top(n_statements, aggregates.totals.wall_ns, counted),
         wal,
-        locks: None,
+        locks,
         processes: processes::by_type(processes, list_pids),
         devices: None,
         timeline,
         slowest,
         open,
         findings: None,
-    }
+    };
+    profile.findings = Some(findings::find(&profile));
+    profile
 }
 
 fn window(window: &WindowInput) -> Window {

@@ -3,7 +3,9 @@
 pub mod aggregates;
 pub mod bucket_name;
 pub mod build;
+pub mod findings;
 pub mod histogram;
+pub mod locks;
 pub mod normalise;
 pub mod profile;
 pub mod slowest;

@@ -18,6 +18,7 @@ use crate::{
 fn complete() -> Features {
     let offsets = KernelOffsets {
         task_pid: 1400,
+        registers_syscall: Some(120),
         task_state: 24,
         task_run_delay: 1000,
         task_last_arrival: 1000 + 24,

@@ -5,7 +5,9 @@ use std::io;
 use crate::model::profile::Profile;
 
 mod budget;
+mod findings;
 mod lead;
+mod locks;
 mod page;
 mod quality;
 mod single;
@@ -48,9 +50,13 @@ pub fn render(profile: &Profile, style: &Style, out: &mut dyn io::Write) -> io::
     lead::write(&mut page, profile);
     if profile.transactions.count != 0 {
         budget::write(&mut page, profile);
+    }
+    findings::write(&mut page, profile);
+    if profile.transactions.count != 0 {
         waits::write(&mut page, profile);
     }
     wal::write(&mut page, profile);
+    locks::write(&mut page, profile);
     window::timeline(&mut page, profile);
     statements::write(&mut page, profile);
     single::slowest(&mut page, profile);

@@ -35,6 +35,7 @@ pub(super) fn plan(
         task_state: offsets.task_state,
         task_run_delay: offsets.task_run_delay,
         task_last_arrival: offsets.task_last_arrival,
+        registers_syscall: offsets.registers_syscall.unwrap_or(0),
         task_writes: offsets.task_writes,
         state_is_argument: offsets.state_is_argument,
         postmaster_pid: cluster.postmaster_pid(),

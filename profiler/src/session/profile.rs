@@ -62,6 +62,7 @@ impl Attachment {
             wal: Some(self.wal_input(watched.flushes)),
             statements: &mut watched.statements,
             slowest: &watched.slowest,
+            locks: Some((&watched.locks, &watched.held)),
             window: watched.window,
         }))
     }

@@ -159,6 +159,7 @@ fn select_only() -> Profile {
 /// A row everybody wants; requests that hold several transactions; losses.
 fn lock_pile_up() -> Profile {
     let (mut run, mut draw) = (Run::new(), Draw::new());
+    let mut held = Draw::new();
     let long = "WITH candidates AS (SELECT o.id, o.customer_id, o.total FROM sales.orders o JOIN sales.customers c ON \
                 c.id = o.customer_id WHERE o.state IN ('open', 'held', 'late') AND o.created_at > '2026-02-01' AND \
                 c.region = 'north') UPDATE sales.orders SET state = 'closed', closed_at = now() FROM candidates WHERE \
@@ -176,6 +177,15 @@ fn lock_pile_up() -> Profile {
                 transactions: if at == 0 { 3 } else { 1 },
                 text: long,
             });
+        }
+        // One holder whose client thinks; behind it another waiter, and one that nobody is known to have let go.
+        let of = |bucket: Bucket| bucket as u32;
+        let thinking = [(of(Bucket::Client), 0.7), (of(Bucket::WalFsync), 0.27), (of(Bucket::Cpu), 0.03)];
+        run.held(TRANSACTIONID, (4002, 4001), held.around(800 * MS).min(SECOND), &thinking);
+        run.held(TUPLE, (4003, 4002), held.around(400 * MS).min(SECOND), &[(of(Bucket::Lock), 1.0)]);
+        run.held(TUPLE, (4004, 0), held.around(20 * MS), &[]);
+        for pid in 4005..4010 {
+            run.held(WAL_WRITE_LOCK, (pid, 4001), held.around(MS), &[(of(Bucket::WalFsync), 1.0)]);
         }
         run.end_second();
     }
