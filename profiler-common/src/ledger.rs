@@ -68,6 +68,15 @@ pub struct SchedulerClock {
 }
 crate::shared!(SchedulerClock, 16);
 
+/// The parts of a stretch that is not charged yet, ns.
+#[derive(Default)]
+struct OpenStretch {
+    cpu_ns: u64,
+    blocked_ns: u64,
+    run_queue_ns: u64,
+    unknown_ns: u64,
+}
+
 /// One task's time line.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
@@ -222,6 +231,50 @@ impl Ledger {
             RESUMED => Gap::new(begin_ns, self.bucket, self.resumed_ns, self.resumed_ns),
             _ => Gap::new(begin_ns, Bucket::Unattributed as u32, now_ns, now_ns),
         }
+    }
+
+    /// Where the task is at `now_ns`, and since when: the stretch from `charged_to_ns` on, as far as it can be told before
+    /// its end is seen. The parts add up to it.
+    fn open_stretch(&self, now_ns: u64) -> OpenStretch {
+        let now_ns = now_ns.max(self.charged_to_ns);
+        let whole_ns = now_ns - self.charged_to_ns;
+        let mut stretch = OpenStretch::default();
+        match self.state {
+            RUNNING => stretch.cpu_ns = whole_ns,
+            OFF | RESUMED => {
+                let resumed_ns = self.resumed_ns.clamp(self.charged_to_ns, now_ns);
+                let end_ns = if self.state == RESUMED { resumed_ns } else { now_ns };
+                stretch.cpu_ns = now_ns - end_ns;
+                let woken = self.woken_ns >= self.charged_to_ns && self.woken_ns <= end_ns;
+                let woke_ns = match (self.event == PREEMPTED, woken) {
+                    (true, _) => self.charged_to_ns,
+                    (false, true) => self.woken_ns,
+                    (false, false) => end_ns,
+                };
+                stretch.blocked_ns = woke_ns - self.charged_to_ns;
+                stretch.run_queue_ns = end_ns - woke_ns;
+            }
+            _ => stretch.unknown_ns = whole_ns,
+        }
+        stretch
+    }
+
+    /// Time by bucket over the task's life up to `now_ns`, what it is doing now included.
+    pub fn life_at(&self, now_ns: u64) -> [u64; BUCKET_SLOTS] {
+        let mut life = self.life;
+        let stretch = self.open_stretch(now_ns);
+        life[Bucket::Cpu as usize] += stretch.cpu_ns;
+        life[self.bucket as usize & (BUCKET_SLOTS - 1)] += stretch.blocked_ns;
+        life[Bucket::RunQueue as usize] += stretch.run_queue_ns;
+        life[Bucket::Unattributed as usize] += stretch.unknown_ns;
+        life
+    }
+
+    /// The wait the task is in at `now_ns`, not yet among its events; its number of waits is zero, for it is not over.
+    pub fn open_wait(&self, now_ns: u64) -> Option<EventCharge> {
+        let OpenStretch { blocked_ns, run_queue_ns, .. } = self.open_stretch(now_ns);
+        let waits = matches!(self.state, OFF | RESUMED) && self.event != PREEMPTED;
+        waits.then_some(EventCharge { event: self.event, waits: 0, blocked_ns, run_queue_ns })
     }
 
     /// The task comes onto a CPU. Its run-queue clock is not up to date yet, so nothing is charged.

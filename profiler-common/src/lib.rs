@@ -15,6 +15,7 @@ pub mod histogram;
 pub mod history;
 pub mod ledger;
 pub mod loss;
+pub mod process;
 pub mod record;
 pub mod totals;
 pub mod tunables;

@@ -37,7 +37,7 @@ crate::shared!(Totals, 8 * (11 + BUCKET_SLOTS + LOSSES));
 
 /// Sums of one wait event over finished units.
 #[repr(C)]
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EventTotals {
     /// How often it was waited for.
     pub waits: u64,

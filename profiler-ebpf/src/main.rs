@@ -12,6 +12,7 @@ mod flush;
 mod held;
 mod lifecycle;
 mod maps;
+mod process;
 mod sched;
 mod server;
 mod task;

@@ -64,6 +64,10 @@ fn switch_out(slot: u16, backend: &mut Backend, task: Task, now_ns: u64, runnabl
     let sched_info = task.sched_info();
     let run_delay_ns = sched_info.run_delay_ns;
     maps::advance(slot, backend, now_ns, sched_info);
+    // Before anything else: a parallel worker may never sleep.
+    if backend.status == 0 {
+        server::resolve_status(backend);
+    }
     if runnable {
         if BORDERS_FROM_SCHEDULER.load() != 0 {
             close_answered(backend);
@@ -75,9 +79,6 @@ fn switch_out(slot: u16, backend: &mut Backend, task: Task, now_ns: u64, runnabl
         // By a signal or a debugger: whatever it waited for last is not what holds it.
         backend.switch_out(UNNAMED, Bucket::Unattributed as u32, false, run_delay_ns);
         return;
-    }
-    if backend.status == 0 {
-        server::resolve_status(backend);
     }
     let event = match server::wait_event_info(backend) {
         Some(word) => event::index(word),

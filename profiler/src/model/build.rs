@@ -8,8 +8,8 @@ use super::{
     findings,
     locks::{HeldSums, Locks},
     profile::{
-        Backends, Borders, Capture, Connections, Cost, EndedBy, Filters, Host, Interval, Postgres, Probe,
-        Profile, SCHEMA, StatementCapture, Tool, Transactions, Window,
+        Backends, Borders, Capture, Connections, Cost, Device, EndedBy, Filters, Host, Interval, Postgres,
+        Probe, Profile, SCHEMA, StatementCapture, Tool, Transactions, Window,
     },
     slowest::Slowest,
     statements::Statements,
@@ -20,7 +20,7 @@ mod processes;
 mod single;
 mod transactions;
 
-pub use processes::ProcessSample;
+pub use processes::{ProcessSample, TypeSample, WorkSample};
 pub use single::OpenSample;
 
 /// Everything a profile is made of.
@@ -49,6 +49,8 @@ pub struct Inputs<'a> {
     pub locks: Option<(&'a Locks, &'a HeldSums)>,
     /// Transactions open at the end of the window.
     pub open: Vec<OpenSample>,
+    /// What the server's processes of each type did in the window.
+    pub types: &'a [TypeSample],
     /// What each of the server's processes did in the window.
     pub processes: &'a [ProcessSample],
     /// Whether to list the processes one by one.
@@ -121,6 +123,7 @@ pub fn build(inputs: Inputs<'_>) -> Profile {
         slowest,
         locks,
         open,
+        types,
         processes,
         list_pids,
         wal,
@@ -136,6 +139,10 @@ pub fn build(inputs: Inputs<'_>) -> Profile {
     let slowest = slowest.map(|record| single::slow(major, record, &window, statements)).collect();
     let open = single::open(major, open, &window, statements);
     let locks = locks.map(|(locks, held)| locks.build(held, processes, statements));
+    let pids = if list_pids { processes } else { &[] };
+    let mut process_types = processes::by_type(major, types, pids, &aggregates.events);
+    let devices: Option<Vec<Device>> = None;
+    processes::share_devices(&mut process_types, devices.as_deref().unwrap_or_default());
     let mut profile = Profile {
         schema: SCHEMA.to_owned(),
         tool,
@@ -147,8 +154,8 @@ pub fn build(inputs: Inputs<'_>) -> Profile {
         statements: statements.top(n_statements, aggregates.totals.wall_ns, counted),
         wal,
         locks,
-        processes: processes::by_type(processes, list_pids),
-        devices: None,
+        processes: process_types,
+        devices,
         timeline,
         slowest,
         open,

@@ -132,6 +132,7 @@ fn a_running_server_is_examined() {
         eprintln!("{}", render_text(&checks));
     };
     let ok = ["postmaster", "symbols", "transaction_counter", "layout"].map(|name| (name, State::Ok));
-    check(&[], &[&ok[..], &[("track_activities", State::Ok)]].concat());
-    check(&["track_activities=off"], &[&ok[..], &[("track_activities", State::Failed)]].concat());
+    let storage = ("storage", State::Ok);
+    check(&[], &[&ok[..], &[("track_activities", State::Ok), storage]].concat());
+    check(&["track_activities=off"], &[&ok[..], &[("track_activities", State::Failed), storage]].concat());
 }

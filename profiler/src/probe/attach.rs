@@ -4,7 +4,7 @@
 use anyhow::{Context as _, Result, anyhow};
 use aya::{
     Btf, Ebpf, EbpfLoader,
-    maps::{Array, Map, MapData, PerCpuArray, Queue, RingBuf},
+    maps::{Array, Map, MapData, PerCpuArray, PerCpuHashMap, Queue, RingBuf},
     programs::BtfTracePoint,
 };
 use profiler_common::{
@@ -13,6 +13,7 @@ use profiler_common::{
     flush::FlushTotals,
     held::HeldTotals,
     histogram::Histogram,
+    process::Moved,
     totals::{EventTotals, Totals},
     tunables::{Live, global},
 };
@@ -36,6 +37,8 @@ pub struct Probes {
     pub(super) events: PerCpuArray<MapData, EventTotals>,
     pub(super) held: PerCpuArray<MapData, HeldTotals>,
     pub(super) histograms: PerCpuArray<MapData, Histogram>,
+    pub(super) moved: PerCpuArray<MapData, Moved>,
+    pub(super) type_events: PerCpuHashMap<MapData, u32, EventTotals>,
     pub(super) flushes: PerCpuArray<MapData, FlushTotals>,
     pub(super) flush_histogram: PerCpuArray<MapData, Histogram>,
     pub(super) records: RingBuf<MapData>,
@@ -121,6 +124,8 @@ impl Probes {
             events: take(&mut ebpf, "EVENTS")?.try_into()?,
             held: take(&mut ebpf, "HELD_TOTALS")?.try_into()?,
             histograms: take(&mut ebpf, "HISTOGRAMS")?.try_into()?,
+            moved: take(&mut ebpf, "MOVED")?.try_into()?,
+            type_events: take(&mut ebpf, "TYPE_EVENTS")?.try_into()?,
             flushes: take(&mut ebpf, "FLUSHES")?.try_into()?,
             flush_histogram: take(&mut ebpf, "FLUSH_HISTOGRAM")?.try_into()?,
             records: take(&mut ebpf, "RECORDS")?.try_into()?,

@@ -4,6 +4,7 @@ pub mod attach;
 pub mod cost;
 pub mod enrol;
 mod flushes;
+pub mod lives;
 #[cfg(feature = "debug-probes")]
 mod log;
 pub mod mapped;

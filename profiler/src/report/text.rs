@@ -9,6 +9,7 @@ mod findings;
 mod lead;
 mod locks;
 mod page;
+mod processes;
 mod quality;
 mod single;
 mod statements;
@@ -61,7 +62,7 @@ pub fn render(profile: &Profile, style: &Style, out: &mut dyn io::Write) -> io::
     statements::write(&mut page, profile);
     single::slowest(&mut page, profile);
     single::open(&mut page, profile);
-    window::processes(&mut page, profile);
+    processes::write(&mut page, profile);
     quality::write(&mut page, profile);
     out.write_all(page.finish().as_bytes())
 }

@@ -15,7 +15,10 @@ use crate::{
         features::Features,
     },
     preflight::{self, Check},
-    probe::{Plan, Probes, enrol::Asleep},
+    probe::{
+        Plan, Probes,
+        enrol::{Asleep, Kind},
+    },
     target::{self, Cluster, WalSettings},
 };
 
@@ -83,7 +86,11 @@ impl Attachment {
                     .unwrap_or(Bucket::Unattributed as u32),
                 idle_at: asleep.idle_at,
             });
-            if !self.probes.enrol(pid, now_ns, start)? {
+            let kind = self.cluster.status_of(pid).ok().flatten().map(|status| Kind {
+                backend_type: status.backend_type_number,
+                is_client: status.backend_type_number == self.cluster.layout.type_client_backend,
+            });
+            if !self.probes.enrol(pid, now_ns, kind, start)? {
                 continue;
             }
             self.n_enrolled += 1;

@@ -4,6 +4,7 @@
 mod asleep;
 mod attachment;
 mod clock;
+mod course;
 mod error;
 mod host;
 mod openings;
@@ -16,6 +17,7 @@ mod reading;
 mod sampling;
 mod wal;
 mod watch;
+mod work;
 
 pub use attachment::Attachment;
 pub use error::SessionError;

@@ -1,6 +1,6 @@
 //! The profile of a watched window.
 
-use super::{attachment::Attachment, host, options::Options, watch::Watched};
+use super::{attachment::Attachment, host, options::Options, processes::CLIENT_BACKEND, watch::Watched};
 use crate::{
     kernel::border::BorderSignal,
     model::{
@@ -14,16 +14,19 @@ use anyhow::Result;
 impl Attachment {
     pub(super) fn profile(&self, options: &Options, mut watched: Watched) -> Result<Profile> {
         let end_ns = watched.window.end_ns;
-        let processes = self.process_samples(&watched.before.lives, &watched.after.lives);
-        let clients =
-            processes.iter().filter(|process| process.backend_type.as_deref() == Some("client backend"));
+        let processes = watched.after.lives.pids_since(&watched.before.lives, &self.types);
+        let mut types = watched.after.lives.types_since(&watched.before.lives);
+        for sample in &mut types {
+            sample.work = watched.works.of_type(&sample.backend_type);
+        }
+        let clients = types.iter().find(|sample| sample.backend_type.as_deref() == Some(CLIENT_BACKEND));
         let capture = CaptureInput {
             borders: Borders {
                 signal: self.border.signal.name().to_owned(),
                 exact: self.border.signal.is_exact(),
                 reason: Some(self.border.reason.clone()),
             },
-            backends_followed: Some(clients.count() as u64),
+            backends_followed: Some(clients.map_or(0, |clients| clients.n)),
             statement_every: (watched.aggregates.totals.statements != 0).then_some(watched.statement_every),
             filters: Filters {
                 min_latency_ns: options.min_latency.map(|latency| latency.as_nanos() as u64),
@@ -57,6 +60,7 @@ impl Attachment {
             timeline: watched.timeline,
             n_statements: options.n_statements,
             open: self.open_transactions(end_ns),
+            types: &types,
             processes: &processes,
             list_pids: options.per_backend,
             wal: Some(self.wal_input(watched.flushes)),
@@ -115,6 +119,13 @@ impl Attachment {
                  something themselves",
                 watched.cost.measured.as_secs_f64()
             ));
+        }
+        if !watched.before.lives.is_whole || !watched.after.lives.is_whole {
+            notes.push(
+                "processes ended while the sums by type were read, again and again: those may miss, or count twice, what \
+                 a few of them did"
+                    .to_owned(),
+            );
         }
         let checkpointers =
             self.types.values().filter(|kind| kind.as_deref() == Some("checkpointer")).count();

@@ -156,6 +156,8 @@ pub fn ceiling(profile: &mut Profile, device: usize, kind: &str, per_s: f64, kno
 
 pub fn ebs(profile: &mut Profile, device: usize, set: impl FnOnce(&mut Ebs)) {
     let mut ebs = Ebs {
+        read_bytes: 0,
+        write_bytes: 0,
         reads: 100,
         writes: 100,
         read_time_ns: SECOND,

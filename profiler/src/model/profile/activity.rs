@@ -57,15 +57,31 @@ pub struct ProcessType {
     pub idle_ns: u64,
     /// Time by bucket, all processes together, inside and outside transactions; buckets with none are left out.
     pub buckets: Vec<BucketTime>,
-    /// What they waited for, the most time first.
+    /// What they waited for, the most time first; of client backends only what is in the transactions counted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<ProcessEvent>,
+    /// What they worked on, where they say so, the busiest first. They are asked once per interval, and the time since
+    /// the last answer goes to the new one: it need not add up to `buckets`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub work: Vec<ProcessWork>,
     /// Their part in the devices' work.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<DeviceShare>,
     /// The processes one by one, where asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pids: Vec<Process>,
+}
+
+/// What some of a type's processes worked on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ProcessWork {
+    /// What an autovacuum worker does, such as `VACUUM public.accounts`; `for NAME`, the application behind a walsender;
+    /// `parallel worker for PID`; what another background worker calls itself.
+    pub what: String,
+    /// Processes seen at it.
+    pub n: u64,
+    /// Time by bucket, all of them together; buckets with none are left out.
+    pub buckets: Vec<BucketTime>,
 }
 
 /// What the processes of one type waited for.
@@ -75,9 +91,9 @@ pub struct ProcessEvent {
     pub class: String,
     /// Event, such as `DataFileWrite`.
     pub event: String,
-    /// Waits in the window.
+    /// Waits that ended in the window.
     pub waits: u64,
-    /// Blocked time, all processes together.
+    /// Blocked time in the window, all processes together, waits that did not end in it included.
     pub blocked_ns: u64,
 }
 
