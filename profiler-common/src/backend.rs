@@ -8,7 +8,9 @@
 //! Pure: the eBPF programs and the tests drive the same code.
 
 use crate::{
-    bucket::{BUCKET_SLOTS, IDLE},
+    bucket::{BUCKET_SLOTS, IDLE, kind},
+    flush::Flush,
+    history::Gap,
     ledger::{Ledger, LossCounter, SchedInfo, SchedulerClock},
 };
 
@@ -53,7 +55,11 @@ pub struct Backend {
     pub slept_idle: u8,
     /// The open statement is not the first of its unit: `statement_base` counts.
     has_base: u8,
-    reserved: u32,
+    /// 1 while `flush` holds a flush that is not counted yet.
+    pub in_flush: u8,
+    /// 1 while its last sleep was one that another process ends (see [`crate::held`]).
+    pub slept_held: u8,
+    reserved: [u8; 2],
     /// Address of the backend's `PgBackendStatus` in its own memory; 0 = not known yet.
     pub status: u64,
     /// Where its `wait_event_info` is, once it cannot move any more before the backend ends; 0 = not yet.
@@ -65,8 +71,10 @@ pub struct Backend {
     /// The scheduler's time line.
     pub ledger: Ledger,
     statement_base: [u64; BUCKET_SLOTS],
+    /// The flush of the write-ahead log it is in.
+    pub flush: Flush,
 }
-crate::shared!(Backend, 64 + size_of::<Ledger>() + 8 * BUCKET_SLOTS);
+crate::shared!(Backend, 64 + size_of::<Ledger>() + 8 * BUCKET_SLOTS + size_of::<Flush>());
 const _: () = assert!(size_of::<Backend>().is_multiple_of(64));
 
 impl Backend {
@@ -108,6 +116,8 @@ impl Backend {
         self.between_statements = 0;
         self.slept_idle = 0;
         self.has_base = 0;
+        self.slept_held = 0;
+        self.in_flush = 0;
         self.status = 0;
         self.wait_word = 0;
         self.start_ns = now_ns;
@@ -116,6 +126,7 @@ impl Backend {
 
     /// Charges everything up to `now`, at which the backend is running in its own context. A request that ended an
     /// idle sleep opens a new unit at the instant of its wake-up; where that instant is lost, the unit is not counted.
+    /// Returns the gap that was closed; its end is 0 if there was none.
     #[inline(always)]
     pub fn advance(
         &mut self,
@@ -124,9 +135,15 @@ impl Backend {
         clock: &mut SchedulerClock,
         client_read: u32,
         losses: &mut impl LossCounter,
-    ) {
+    ) -> Gap {
+        let mut gap = Gap::default();
+        let begin_ns = self.ledger.charged_to_ns;
         if self.ledger.has_gap(now_ns, sched_info, clock, losses) {
             self.ledger.close_gap(sched_info.run_delay_ns, losses);
+            gap = self.ledger.gap(begin_ns, self.ledger.charged_to_ns);
+            if self.in_flush != 0 && self.ledger.bucket & kind::WAL_SYNC != 0 {
+                self.flush.wake(self.ledger.charged_to_ns);
+            }
             if self.idle_sleep != 0 {
                 self.idle_sleep = 0;
                 self.open();
@@ -140,6 +157,7 @@ impl Backend {
             self.phase = UNSEEN;
         }
         self.ledger.run_to(now_ns, losses);
+        gap
     }
 
     /// The backend leaves the CPU at the instant it was advanced to. `idle`: it waits for its client's next request,

@@ -9,7 +9,10 @@
 pub mod backend;
 pub mod bucket;
 pub mod event;
+pub mod flush;
+pub mod held;
 pub mod histogram;
+pub mod history;
 pub mod ledger;
 pub mod loss;
 pub mod record;

@@ -26,12 +26,14 @@ pub struct Totals {
     pub connections_ns: u64,
     /// Backends that ended.
     pub backends_ended: u64,
+    /// Transactions of the units that waited for the write-ahead log to be flushed.
+    pub transactions_flushed: u64,
     /// Σ of each bucket over the units, ns.
     pub buckets: [u64; BUCKET_SLOTS],
     /// Counters of [`crate::loss::Loss`].
     pub losses: [u64; LOSSES],
 }
-crate::shared!(Totals, 8 * (10 + BUCKET_SLOTS + LOSSES));
+crate::shared!(Totals, 8 * (11 + BUCKET_SLOTS + LOSSES));
 
 /// Sums of one wait event over finished units.
 #[repr(C)]

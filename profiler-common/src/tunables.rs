@@ -10,6 +10,8 @@ pub mod global {
     pub const TASK_RUN_DELAY: &str = "TASK_RUN_DELAY";
     /// Offset of `sched_info.last_arrival` in `task_struct`, bytes.
     pub const TASK_LAST_ARRIVAL: &str = "TASK_LAST_ARRIVAL";
+    /// Offset of `ioac.syscw` in `task_struct`, bytes; 0 = this kernel does not count a task's writes.
+    pub const TASK_WRITES: &str = "TASK_WRITES";
     /// 1 where `sched_switch` passes `prev_state` as its fourth argument (kernel 5.18 and later).
     pub const STATE_IS_ARGUMENT: &str = "STATE_IS_ARGUMENT";
     /// Process id of the postmaster, in the initial namespace.
@@ -50,6 +52,14 @@ pub mod global {
     pub const BORDERS_FROM_SCHEDULER: &str = "BORDERS_FROM_SCHEDULER";
     /// System-call number of `sendto`, for the border on `sys_enter`.
     pub const SENDTO: &str = "SENDTO";
+    /// Offset of the system-call number in `pt_regs`, bytes; 0 = the kernel does not offer it.
+    pub const REGISTERS_SYSCALL: &str = "REGISTERS_SYSCALL";
+    /// System-call number of `kill`, by which a server process sets another's latch.
+    pub const KILL: &str = "KILL";
+    /// System-call number of `futex`, by which it posts a POSIX semaphore.
+    pub const FUTEX: &str = "FUTEX";
+    /// System-call number of `semop`, by which it posts a System V semaphore.
+    pub const SEMOP: &str = "SEMOP";
 }
 
 /// Values userspace changes while the programs run; one copy in a mapped array.
@@ -72,5 +82,9 @@ pub struct Live {
     pub database: u32,
     /// Only units of backends of this role (oid) are counted; 0 = of any.
     pub role: u32,
+    /// Most waits another process ended that a CPU records before `tick` changes.
+    pub held_limit: u32,
+    /// Keeps the size a multiple of eight; 0.
+    pub reserved: u32,
 }
-crate::shared!(Live, 40);
+crate::shared!(Live, 48);

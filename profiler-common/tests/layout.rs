@@ -7,7 +7,10 @@ use profiler_common::{
     backend::Backend,
     bucket::{BUCKET_SLOTS, Bucket, IDLE},
     event::{self, EVENT_SLOTS},
+    flush::{Flush, FlushTotals},
+    held::{HeldRecord, HeldTotals, HeldWait},
     histogram::{HISTOGRAM_BUCKETS, Histogram},
+    history::History,
     ledger::{EVENT_ENTRIES, EventCharge, Ledger},
     loss::{LOSSES, Loss},
     record::{Record, TEXT_BYTES},
@@ -19,13 +22,19 @@ use profiler_common::{
 fn sizes() {
     let sizes = [
         ("Ledger", size_of::<Ledger>(), align_of::<Ledger>(), 704),
-        ("Backend", size_of::<Backend>(), align_of::<Backend>(), 896),
+        ("Backend", size_of::<Backend>(), align_of::<Backend>(), 960),
         ("EventCharge", size_of::<EventCharge>(), align_of::<EventCharge>(), 24),
-        ("Totals", size_of::<Totals>(), align_of::<Totals>(), 336),
+        ("Flush", size_of::<Flush>(), align_of::<Flush>(), 64),
+        ("FlushTotals", size_of::<FlushTotals>(), align_of::<FlushTotals>(), 24),
+        ("Totals", size_of::<Totals>(), align_of::<Totals>(), 344),
         ("EventTotals", size_of::<EventTotals>(), align_of::<EventTotals>(), 24),
         ("Histogram", size_of::<Histogram>(), align_of::<Histogram>(), 9_216),
         ("Record", size_of::<Record>(), align_of::<Record>(), 1_584),
-        ("Live", size_of::<Live>(), align_of::<Live>(), 40),
+        ("Live", size_of::<Live>(), align_of::<Live>(), 48),
+        ("History", size_of::<History>(), align_of::<History>(), 5_952),
+        ("HeldWait", size_of::<HeldWait>(), align_of::<HeldWait>(), 160),
+        ("HeldTotals", size_of::<HeldTotals>(), align_of::<HeldTotals>(), 160),
+        ("HeldRecord", size_of::<HeldRecord>(), align_of::<HeldRecord>(), 168),
     ];
     for (name, size, align, expected) in sizes {
         assert_eq!((size, align), (expected, 8), "{name}");
@@ -37,8 +46,8 @@ fn sizes() {
 #[test]
 fn offsets() {
     assert_eq!(offset_of!(Totals, wall_ns), 32);
-    assert_eq!(offset_of!(Totals, buckets), 80);
-    assert_eq!(offset_of!(Totals, losses), 208);
+    assert_eq!(offset_of!(Totals, buckets), 88);
+    assert_eq!(offset_of!(Totals, losses), 216);
     assert_eq!(offset_of!(Record, start_ns), 16);
     assert_eq!(offset_of!(Record, buckets), 40);
     assert_eq!(offset_of!(Record, n_events), 168);

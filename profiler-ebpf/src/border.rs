@@ -16,8 +16,9 @@ use crate::{
 #[btf_tracepoint(function = "sock_send_length")]
 pub fn sock_send_length(ctx: BtfTracePointContext) -> i32 {
     let task = Task::current();
-    if let Some(backend) = maps::backend(maps::slot_of(task.pid())) {
-        sent(&ctx, backend, task);
+    let slot = maps::slot_of(task.pid());
+    if let Some(backend) = maps::backend(slot) {
+        sent(&ctx, slot, backend, task);
     }
     0
 }
@@ -29,8 +30,9 @@ pub fn sys_enter(ctx: BtfTracePointContext) -> i32 {
         return 0;
     }
     let task = Task::current();
-    if let Some(backend) = maps::backend(maps::slot_of(task.pid())) {
-        sent(&ctx, backend, task);
+    let slot = maps::slot_of(task.pid());
+    if let Some(backend) = maps::backend(slot) {
+        sent(&ctx, slot, backend, task);
     }
     0
 }
@@ -40,7 +42,7 @@ pub fn sys_enter(ctx: BtfTracePointContext) -> i32 {
     not(feature = "debug-probes"),
     expect(unused_variables, reason = "only the log needs the context")
 )]
-fn sent(ctx: &BtfTracePointContext, backend: &mut Backend, task: Task) {
+fn sent(ctx: &BtfTracePointContext, slot: u16, backend: &mut Backend, task: Task) {
     if backend.phase == NOT_A_CLIENT {
         return;
     }
@@ -60,7 +62,7 @@ fn sent(ctx: &BtfTracePointContext, backend: &mut Backend, task: Task) {
     }
     // SAFETY: the helper has no arguments.
     let now_ns = unsafe { bpf_ktime_get_ns() };
-    maps::advance(backend, now_ns, task.sched_info());
+    maps::advance(slot, backend, now_ns, task.sched_info());
     #[cfg(feature = "debug-probes")]
     aya_log_ebpf::info!(
         ctx,

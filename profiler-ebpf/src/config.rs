@@ -19,6 +19,7 @@ globals! {
     TASK_STATE: u32,
     TASK_RUN_DELAY: u32,
     TASK_LAST_ARRIVAL: u32,
+    TASK_WRITES: u32,
     STATE_IS_ARGUMENT: u32,
     POSTMASTER_PID: u32,
     WAIT_EVENT_POINTER: u64,
@@ -39,4 +40,8 @@ globals! {
     CLIENT_READ: u32,
     BORDERS_FROM_SCHEDULER: u32,
     SENDTO: u32,
+    REGISTERS_SYSCALL: u32,
+    KILL: u32,
+    FUTEX: u32,
+    SEMOP: u32,
 }

@@ -100,6 +100,9 @@ fn count_unit(backend: &mut Backend, transactions: u32, live: &Live) {
         bucket += 1;
     }
     totals.buckets[WAKE_TO_RUN as usize] += backend.ledger.buckets[WAKE_TO_RUN as usize];
+    if backend.ledger.buckets[Bucket::WalFsync as usize] != 0 {
+        totals.transactions_flushed += transactions as u64;
+    }
     let mut at = 0;
     while at < EVENT_ENTRIES {
         if at as u32 >= backend.ledger.n_events {

@@ -9,6 +9,7 @@ use profiler_common::{
 
 use crate::{
     config::POSTMASTER_PID,
+    flush,
     maps::{self, BACKENDS, FREE_SLOTS, Losses},
     task::Task,
 };
@@ -49,6 +50,7 @@ pub fn sched_process_exit(ctx: BtfTracePointContext) -> i32 {
     if backend.phase == IN_UNIT {
         Losses.count(Loss::EndedInTransaction);
     }
+    flush::end(backend);
     backend.phase = FREE;
     maps::set_slot(pid, 0);
     if let Some(totals) = maps::totals() {

@@ -8,6 +8,8 @@
 mod border;
 mod config;
 mod count;
+mod flush;
+mod held;
 mod lifecycle;
 mod maps;
 mod sched;

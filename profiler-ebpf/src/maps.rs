@@ -9,14 +9,17 @@ use profiler_common::{
     backend::Backend,
     bucket::Bucket,
     event::EVENT_SLOTS,
+    flush::{BACKEND_TYPES, FlushTotals},
+    held::{HELD_SLOTS, HeldTotals, HeldWait},
     histogram::Histogram,
+    history::History,
     ledger::{LossCounter, SchedInfo, SchedulerClock},
     loss::{LOSSES, Loss},
     totals::{EventTotals, Totals},
     tunables::Live,
 };
 
-use crate::config::CLIENT_READ;
+use crate::{config::CLIENT_READ, held};
 
 const BPF_F_MMAPABLE: u32 = 1 << 10;
 
@@ -67,9 +70,33 @@ pub const WALL_HISTOGRAM: u32 = Bucket::ALL.len() as u32;
 #[map]
 pub static HISTOGRAMS: PerCpuArray<Histogram> = PerCpuArray::with_max_entries(WALL_HISTOGRAM + 1, 0);
 
+/// Flushes of the write-ahead log by the server's number for the backend type.
+#[map]
+pub static FLUSHES: PerCpuArray<FlushTotals> = PerCpuArray::with_max_entries(BACKEND_TYPES as u32, 0);
+
+/// Distribution of the flushes' lengths.
+#[map]
+pub static FLUSH_HISTOGRAM: PerCpuArray<Histogram> = PerCpuArray::with_max_entries(1, 0);
+
 /// Sampled statements and slow units. Drained on a timer: a wake-up per record would be one per transaction.
 #[map]
 pub static RECORDS: RingBuf = RingBuf::with_byte_size(1 << 23, 0);
+
+/// What each backend did lately, by slot; apart from [`BACKENDS`], whose lines are counted.
+#[map]
+pub static HISTORY: Array<History> = Array::with_max_entries(2, 0);
+
+/// The wait each backend is in that another process ends, by slot.
+#[map]
+pub static HELD_WAITS: Array<HeldWait> = Array::with_max_entries(2, 0);
+
+/// Sums over such waits, by [`profiler_common::held::held_index`].
+#[map]
+pub static HELD_TOTALS: PerCpuArray<HeldTotals> = PerCpuArray::with_max_entries(HELD_SLOTS as u32, 0);
+
+/// How many such waits this CPU has recorded since which tick of [`Live`].
+#[map]
+pub static HELD_RECORDS: PerCpuArray<[u32; 2]> = PerCpuArray::with_max_entries(1, 0);
 
 /// The state in a slot; slot 0 has none.
 #[inline(always)]
@@ -111,16 +138,22 @@ pub fn totals() -> Option<&'static mut Totals> {
     Some(unsafe { &mut *totals })
 }
 
-/// Charges everything up to `now` to a backend that runs in its own context on this CPU.
+/// Charges everything up to `now` to the backend of a slot that runs in its own context on this CPU.
 #[inline(always)]
-pub fn advance(backend: &mut Backend, now_ns: u64, sched_info: SchedInfo) {
+pub fn advance(slot: u16, backend: &mut Backend, now_ns: u64, sched_info: SchedInfo) {
     let Some(clock) = CLOCK.get_ptr_mut(0) else { return };
     // SAFETY: this CPU's copy, preemption is off.
     let clock = unsafe { &mut *clock };
     if now_ns.wrapping_sub(clock.seen_ns) > CLOCK_AGE_NS {
         clock.seen_ns = 0;
     }
-    backend.advance(now_ns, sched_info, clock, CLIENT_READ.load(), &mut Losses);
+    let gap = backend.advance(now_ns, sched_info, clock, CLIENT_READ.load(), &mut Losses);
+    if gap.resumed_ns != 0 {
+        if backend.ledger.was_held() {
+            held::roused(slot, &gap);
+        }
+        held::note(slot, backend, gap);
+    }
 }
 
 /// Counts losses into this CPU's sums.

@@ -3,7 +3,7 @@
 use aya_ebpf::{helpers::bpf_ktime_get_ns, macros::btf_tracepoint, programs::BtfTracePointContext};
 use profiler_common::{
     backend::{Backend, IDLE_OR_FIRST, IN_UNIT, STARTING, UNSEEN},
-    bucket::Bucket,
+    bucket::{Bucket, kind},
     event::{self, EVENT_SLOTS, PREEMPTED, UNNAMED},
     ledger::LossCounter,
     loss::Loss,
@@ -11,7 +11,7 @@ use profiler_common::{
 
 use crate::{
     config::{BORDERS_FROM_SCHEDULER, CLIENT_READ, STATE_IDLE, STATE_IS_ARGUMENT},
-    count,
+    count, flush, held,
     maps::{self, BUCKET_OF_EVENT, Losses},
     server,
     task::Task,
@@ -39,7 +39,7 @@ pub fn sched_switch(ctx: BtfTracePointContext) -> i32 {
     if let Some(backend) = maps::backend(leaving) {
         let preempted = ctx.arg::<u32>(0) & 1 != 0;
         let state = if STATE_IS_ARGUMENT.load() != 0 { ctx.arg::<u32>(3) } else { prev.state() };
-        switch_out(backend, prev, now_ns, preempted || state == 0, state & STOPPED_OR_TRACED != 0);
+        switch_out(leaving, backend, prev, now_ns, preempted || state == 0, state & STOPPED_OR_TRACED != 0);
     }
     0
 }
@@ -50,16 +50,20 @@ pub fn sched_waking(ctx: BtfTracePointContext) -> i32 {
     let slot = maps::slot_of(Task::from_argument(ctx.arg(0)).pid());
     if let Some(backend) = maps::backend(slot) {
         // SAFETY: the helper has no arguments.
-        backend.ledger.wake(unsafe { bpf_ktime_get_ns() });
+        let now_ns = unsafe { bpf_ktime_get_ns() };
+        backend.ledger.wake(now_ns);
+        if backend.ledger.is_held() {
+            held::woken(slot, now_ns);
+        }
     }
     0
 }
 
 #[inline(always)]
-fn switch_out(backend: &mut Backend, task: Task, now_ns: u64, runnable: bool, stopped: bool) {
+fn switch_out(slot: u16, backend: &mut Backend, task: Task, now_ns: u64, runnable: bool, stopped: bool) {
     let sched_info = task.sched_info();
     let run_delay_ns = sched_info.run_delay_ns;
-    maps::advance(backend, now_ns, sched_info);
+    maps::advance(slot, backend, now_ns, sched_info);
     if runnable {
         if BORDERS_FROM_SCHEDULER.load() != 0 {
             close_answered(backend);
@@ -87,6 +91,14 @@ fn switch_out(backend: &mut Backend, task: Task, now_ns: u64, runnable: bool, st
         Some(buckets) => buckets[event as usize & (EVENT_SLOTS - 1)],
         None => Bucket::Unattributed as u32,
     };
+    let held = bucket & kind::HELD != 0;
+    if held || backend.slept_held != 0 {
+        backend.slept_held = held as u8;
+        held::slept(slot, event, held, now_ns);
+    }
+    if backend.in_flush != 0 || bucket & kind::WAL_SYNC != 0 {
+        flush::turn(backend, task, bucket, now_ns);
+    }
     backend.switch_out(event, bucket, idle, run_delay_ns);
 }
 

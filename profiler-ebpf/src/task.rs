@@ -1,10 +1,12 @@
 //! The only place that reads kernel structures.
 
-use aya_ebpf::helpers::generated::bpf_get_current_task_btf;
+use aya_ebpf::helpers::generated::{bpf_get_current_task_btf, bpf_task_pt_regs};
 
 use profiler_common::ledger::SchedInfo;
 
-use crate::config::{TASK_LAST_ARRIVAL, TASK_PID, TASK_RUN_DELAY, TASK_STATE};
+use crate::config::{
+    REGISTERS_SYSCALL, TASK_LAST_ARRIVAL, TASK_PID, TASK_RUN_DELAY, TASK_STATE, TASK_WRITES,
+};
 
 /// A `task_struct` the verifier trusts: an argument of a BTF tracepoint, or the current task.
 #[derive(Clone, Copy)]
@@ -44,6 +46,22 @@ impl Task {
             run_delay_ns: self.load(TASK_RUN_DELAY.load()),
             last_arrival_ns: self.load(TASK_LAST_ARRIVAL.load()),
         }
+    }
+
+    /// Number of the system call the task is in, whatever interrupts it; another number outside of one. Only where
+    /// `REGISTERS_SYSCALL` is not 0 (kernel 5.15 and later).
+    #[inline(always)]
+    pub fn system_call(self) -> u32 {
+        // SAFETY: a task the verifier trusts.
+        let registers = unsafe { bpf_task_pt_regs(self.0.cast_mut().cast()) } as *const u8;
+        Task(registers).load(REGISTERS_SYSCALL.load())
+    }
+
+    /// How many write calls of the task have returned; 0 where the kernel does not count them.
+    #[inline(always)]
+    pub fn writes(self) -> u64 {
+        let offset = TASK_WRITES.load();
+        if offset == 0 { 0 } else { self.load(offset) }
     }
 
     #[inline(always)]

@@ -55,6 +55,25 @@ pub fn pgstall() -> Result<PathBuf> {
     Ok(path)
 }
 
+/// The program `pgstall-volume`, which Cargo builds along with the tests.
+pub fn pgstall_volume() -> Result<PathBuf> {
+    let path = match env::var_os("PGSTALL_VOLUME") {
+        Some(path) => PathBuf::from(path),
+        None => {
+            let test = env::current_exe().context("this test's own path")?;
+            let profile = test.ancestors().nth(2).context("this test lies in no target directory")?;
+            profile.join("pgstall-volume")
+        }
+    };
+    if !path.is_file() {
+        bail!(
+            "no pgstall-volume at {}: build it with `cargo build -p pgstall-tests` or name it in PGSTALL_VOLUME",
+            path.display()
+        );
+    }
+    Ok(path)
+}
+
 /// Cargo's target directory.
 pub fn target() -> PathBuf {
     match env::var_os("CARGO_TARGET_DIR") {

@@ -6,6 +6,7 @@
 //! | variable | meaning | default |
 //! |---|---|---|
 //! | `PGSTALL` | the binary under test | `target/release/pgstall` of the workspace |
+//! | `PGSTALL_VOLUME` | the emulated volume's program | `pgstall-volume` beside the tests |
 //! | `PGSTALL_TEST_BINDIR` | PostgreSQL's programs | the newest `/usr/lib/postgresql/*/bin`, else the one in `PATH` |
 //! | `PGSTALL_TEST_DIR` | where data directories go | the system's temporary directory |
 //! | `PGSTALL_TEST_PORT` | first TCP port tried | 5520 |
@@ -31,6 +32,14 @@ pub mod cgroup;
 pub mod procfs;
 
 pub mod server;
+
+pub mod volume;
+
+pub mod storage;
+
+pub mod directio;
+
+pub mod fio;
 
 pub mod client;
 

@@ -119,6 +119,15 @@ impl Profile {
         Ok(all.into_iter().filter(|(_, number)| *number != 0).collect())
     }
 
+    /// Mean time of one run of a probe, by the kernel's statistics, ns.
+    pub fn probe_run_ns(&self, name: &str) -> Result<f64> {
+        let probes = self.at("/capture/probes")?.as_array().context("/capture/probes is no array")?;
+        let probe = probes.iter().find(|probe| probe["name"] == name);
+        let probe = probe.with_context(|| format!("the profile has no probe {name}"))?;
+        let figure = |key: &str| probe[key].as_f64().with_context(|| format!("{name} has no {key}"));
+        Ok(figure("run_ns")? / figure("runs")?)
+    }
+
     /// Whether the window was cut short.
     pub fn is_partial(&self) -> Result<bool> {
         self.at("/window/partial")?.as_bool().context("window.partial is no truth value")
@@ -160,6 +169,34 @@ impl Profile {
             Ok((text("code")?, text("message")?))
         });
         findings.collect()
+    }
+
+    /// A block device, by the kernel's name.
+    pub fn device(&self, name: &str) -> Result<&Value> {
+        let devices = self.list("/devices")?;
+        let own = devices.iter().find(|device| device["name"] == name);
+        own.with_context(|| format!("no device {name} in the profile: {devices:?}"))
+    }
+
+    /// One kind of a device's requests; one that is not listed is an error.
+    pub fn operation(&self, device: &str, operation: &str) -> Result<&Value> {
+        let operations =
+            self.device(device)?["operations"].as_array().context("a device without operations")?;
+        let own = operations.iter().find(|own| own["operation"] == operation);
+        own.with_context(|| format!("no {operation} on {device}: {operations:?}"))
+    }
+
+    /// How the waits for I/O in a bucket were spent: mean per transaction by part, ns.
+    pub fn storage_parts(&self, bucket: &str) -> Result<BTreeMap<String, u64>> {
+        let buckets = self.list("/transactions/buckets")?;
+        let own = buckets.iter().find(|line| line["bucket"] == bucket);
+        let own = own.with_context(|| format!("no bucket {bucket}"))?;
+        let parts = own["storage"].as_array().with_context(|| format!("{bucket} has no storage parts"))?;
+        let part = |part: &Value| -> Result<(String, u64)> {
+            let name = part["part"].as_str().context("a part without a name")?;
+            Ok((name.to_owned(), part["mean_ns"].as_u64().context("a part without mean_ns")?))
+        };
+        parts.iter().map(part).collect()
     }
 
     /// The statements, as they are listed.

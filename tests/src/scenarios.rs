@@ -1,6 +1,7 @@
 //! Scenarios with a known answer, the same on every build of PostgreSQL.
 
 use std::{
+    process::Command,
     thread,
     time::{Duration, Instant},
 };
@@ -10,7 +11,8 @@ use anyhow::{Context as _, Result};
 use crate::{
     attach::{Attach, Outcome},
     checks::{close, conservation, wait_until_blocked},
-    gate,
+    gate, poll,
+    process::run,
     profile::Profile,
     records::Record,
     server::Server,
@@ -94,5 +96,26 @@ pub fn think_time(server: &Server) -> Result<()> {
     let event = ("client", "Client", "ClientRead");
     named("think time", &profile, record, event, 50_000_000)?;
     anyhow::ensure!(profile.transactions()? == 2, "{} transactions of 2", profile.transactions()?);
+    Ok(())
+}
+
+/// Lets go of the cached pages of the server's data files, and of nobody else's.
+pub fn drop_from_page_cache(server: &Server) -> Result<()> {
+    poll::until("the data files to be clean", Duration::from_secs(20), || {
+        run(&mut Command::new("sync")).map(Some)
+    })?;
+    let mut command = Command::new("find");
+    command.arg(server.data().join("base")).args([
+        "-type",
+        "f",
+        "-exec",
+        "dd",
+        "if={}",
+        "iflag=nocache",
+        "count=0",
+        "status=none",
+        ";",
+    ]);
+    run(&mut command)?;
     Ok(())
 }

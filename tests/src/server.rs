@@ -3,8 +3,10 @@
 use std::{
     ffi::OsStr,
     fs::File,
+    os::unix::fs::chown,
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    sync::Arc,
     time::Duration,
 };
 
@@ -19,6 +21,7 @@ use crate::{
     poll,
     process::{Owned, run},
     procfs,
+    volume::owner::Volume,
 };
 
 /// How long a server may take to come up or go down.
@@ -40,13 +43,15 @@ pub struct Plan<'build> {
     settings: Vec<(String, String)>,
     limits: Vec<Limit>,
     initdb: Vec<String>,
+    data: Option<Arc<Volume>>,
+    wal: Option<Arc<Volume>>,
 }
 
 impl<'build> Plan<'build> {
     /// A server of that build with the default settings.
     pub fn new(build: &'build Build) -> Plan<'build> {
         let settings = SETTINGS.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
-        Plan { build, settings, limits: Vec::new(), initdb: Vec::new() }
+        Plan { build, settings, limits: Vec::new(), initdb: Vec::new(), data: None, wal: None }
     }
 
     /// Adds a setting; a later one of the same name wins.
@@ -70,16 +75,33 @@ impl<'build> Plan<'build> {
         self
     }
 
+    /// Puts the data directory, the WAL in it, on a volume, which must be empty.
+    #[must_use]
+    pub fn data_on(mut self, volume: Arc<Volume>) -> Plan<'build> {
+        self.data = Some(volume);
+        self
+    }
+
+    /// Puts the WAL on a volume of its own, which must be empty.
+    #[must_use]
+    pub fn wal_on(mut self, volume: Arc<Volume>) -> Plan<'build> {
+        self.wal = Some(volume);
+        self
+    }
+
     /// Makes the cluster, starts the server and waits until it answers.
     pub fn start(self) -> Result<Server> {
         let scratch = Scratch::new("server")?;
-        let data = scratch.path().join("data");
-        run(as_postgres(&self.build.program("initdb"))?
-            .arg("-D")
-            .arg(&data)
-            .args(["--no-sync", "-A", "trust", "-U", "postgres"])
-            .args(&self.initdb))
-        .with_context(|| format!("initdb of {}", self.build.label))?;
+        let data = match &self.data {
+            Some(volume) => directory_on(volume, "data")?,
+            None => scratch.path().join("data"),
+        };
+        let mut initdb = as_postgres(&self.build.program("initdb"))?;
+        initdb.arg("-D").arg(&data).args(["--no-sync", "-A", "trust", "-U", "postgres"]).args(&self.initdb);
+        if let Some(volume) = &self.wal {
+            initdb.arg("--waldir").arg(directory_on(volume, "wal")?);
+        }
+        run(&mut initdb).with_context(|| format!("initdb of {}", self.build.label))?;
 
         let port = free_port()?;
         let group = if self.limits.is_empty() { None } else { Some(Group::new(&self.limits)?) };
@@ -96,7 +118,9 @@ impl<'build> Plan<'build> {
         let file = File::create(&log).with_context(|| log.display().to_string())?;
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(file);
 
-        let mut server = Server { postmaster: Owned::spawn(&mut command)?, group, data, port, scratch };
+        let volumes = self.data.into_iter().chain(self.wal).collect();
+        let postmaster = Owned::spawn(&mut command)?;
+        let mut server = Server { postmaster, group, data, port, scratch, _volumes: volumes };
         server
             .wait_until_ready()
             .with_context(|| std::fs::read_to_string(&log).unwrap_or_default())
@@ -114,6 +138,7 @@ pub struct Server {
     data: PathBuf,
     port: u16,
     scratch: Scratch,
+    _volumes: Vec<Arc<Volume>>,
 }
 
 impl Server {
@@ -204,6 +229,13 @@ impl Drop for Server {
         drop(self.postmaster.signal(Signal::QUIT));
         drop(self.postmaster.wait(PATIENCE));
     }
+}
+
+/// A directory of that name to be made by `initdb`, on a volume that the servers' account may write to.
+fn directory_on(volume: &Volume, name: &str) -> Result<PathBuf> {
+    let Account { uid, gid } = account("postgres")?;
+    chown(volume.path(), Some(uid), Some(gid)).with_context(|| volume.path().display().to_string())?;
+    Ok(volume.path().join(name))
 }
 
 /// A command that runs the program as the account `postgres` and dies with the test.

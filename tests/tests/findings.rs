@@ -114,14 +114,14 @@ fn attach(server: &Server, length: Duration) -> Result<Profile> {
 /// Runs pgbench, lets it come to speed, and attaches for that long.
 fn under_load(server: &Server, arguments: &[&str], length: Duration) -> Result<Profile> {
     wait_for_clients_to_leave(server, 0)?;
-    let load = load(server, arguments)?;
+    let load = start_load(server, arguments)?;
     thread::sleep(Duration::from_millis(700));
     let profile = attach(server, length)?;
     drop(load);
     Ok(profile)
 }
 
-fn load(server: &Server, arguments: &[&str]) -> Result<Running> {
+fn start_load(server: &Server, arguments: &[&str]) -> Result<Running> {
     Running::start(server, [&["-n", "-T", "60"], arguments].concat())
 }
 
@@ -161,7 +161,7 @@ fn without_storage() -> Result<()> {
     let mut open = server.connect()?;
     open.query("begin")?;
     open.query("select 1")?;
-    let load = load(&server, &["-S", "-c", "1"])?;
+    let load = start_load(&server, &["-S", "-c", "1"])?;
     rows.check("open transaction", &attach(&server, Duration::from_secs(3))?)?;
     drop((load, open));
 
@@ -256,7 +256,7 @@ fn reads(server: &Server, volume: &Arc<Volume>, rows: &mut Verdict) -> Result<()
     forget(server)?;
     volume.reshape(&"read=3ms".parse()?)?;
     let attach = Attach::start_without_records(server, &["--interval", "500ms"])?;
-    let load = load(server, &["-c", "2", "-f", &read])?;
+    let load = start_load(server, &["-c", "2", "-f", &read])?;
     thread::sleep(Duration::from_secs(12));
     let profile = attach.stop()?.0;
     drop(load);
@@ -265,11 +265,11 @@ fn reads(server: &Server, volume: &Arc<Volume>, rows: &mut Verdict) -> Result<()
     // More clients in mid-window, and no more reads.
     volume.reshape(&"read=200us iops=800".parse()?)?;
     wait_for_clients_to_leave(server, 0)?;
-    let few = load(server, &["-S", "-c", "6"])?;
+    let few = start_load(server, &["-S", "-c", "6"])?;
     thread::sleep(Duration::from_millis(700));
     let attach = Attach::start_without_records(server, &["--interval", "500ms"])?;
     thread::sleep(Duration::from_secs(3));
-    let more = load(server, &["-S", "-c", "12"])?;
+    let more = start_load(server, &["-S", "-c", "12"])?;
     thread::sleep(Duration::from_secs(3));
     let profile = attach.stop()?.0;
     drop((few, more));
@@ -320,7 +320,7 @@ fn commits(server: &Server, volume: &Arc<Volume>, rows: &mut Verdict) -> Result<
 
 /// As [`under_load`] beside other clients.
 fn under_load_of(server: &Server, arguments: &[&str], length: Duration) -> Result<Profile> {
-    let load = load(server, arguments)?;
+    let load = start_load(server, arguments)?;
     thread::sleep(Duration::from_millis(700));
     let profile = attach(server, length)?;
     drop(load);

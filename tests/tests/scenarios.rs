@@ -1,9 +1,6 @@
 //! Forced scenarios: each has a known answer.
 
-use std::{
-    process::{Command, Stdio},
-    time::Duration,
-};
+use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
 use pgstall_tests::{
@@ -11,10 +8,10 @@ use pgstall_tests::{
     builds::Build,
     cgroup::{Group, Limit},
     checks::{close, conservation},
-    gate, pgbench, poll,
+    gate, pgbench,
     process::{Owned, run},
     procfs::SchedStat,
-    scenarios::{self, longest},
+    scenarios::{self, drop_from_page_cache, longest},
     server::{Plan, Server},
 };
 
@@ -151,7 +148,7 @@ fn cold_table() -> Result<()> {
     let sql = "select count(abalance) from generate_series(1, 3000) n, \
          lateral (select abalance from pgbench_accounts where aid = (n * 7919) % 1000000 + 1) a";
     client.query("set enable_seqscan = off; set enable_hashjoin = off; set enable_mergejoin = off")?;
-    run(&mut drop_from_page_cache(&server)?)?;
+    drop_from_page_cache(&server)?;
     let attach = Attach::start(&server, &[])?;
     client.query(sql)?;
     let (profile, outcome) = attach.stop()?;
@@ -173,24 +170,4 @@ fn cold_table() -> Result<()> {
     let warm = longest(&records, client.pid())?.bucket_ns("page_read");
     ensure!(warm * 5 < page_read, "page read {warm} ns warm, {page_read} ns cold");
     Ok(())
-}
-
-/// A command that lets go of the cached pages of the server's data files, and of nobody else's.
-fn drop_from_page_cache(server: &Server) -> Result<Command> {
-    poll::until("the data files to be clean", Duration::from_secs(20), || {
-        run(&mut Command::new("sync")).map(Some)
-    })?;
-    let mut command = Command::new("find");
-    command.arg(server.data().join("base")).args([
-        "-type",
-        "f",
-        "-exec",
-        "dd",
-        "if={}",
-        "iflag=nocache",
-        "count=0",
-        "status=none",
-        ";",
-    ]);
-    Ok(command)
 }

@@ -1,23 +1,26 @@
-//! `cargo xtask overhead`: what attaching costs. Paired runs of pgbench with and without an observer, in
-//! alternating order, and a null pair (without and without) among them that shows how much of a difference is
-//! noise of this machine.
+//! `cargo xtask overhead`: what attaching costs. While one pgbench runs, windows with an observer take turns with windows
+//! without, so that each lies between two of the other kind; a null pair (nobody between nobody) among them shows how
+//! much of a difference is noise of this machine.
 
 mod cpu;
 mod observer;
+mod stream;
 mod summary;
 
 use std::path::PathBuf;
-use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
 use crate::cluster::{Cluster, DEFAULT_PARENT};
 use crate::command::{is_root, say};
-use crate::load::Figures;
 use crate::{demo, interrupt, postgres, setup};
-use observer::Observer;
-use summary::{Arm, Pair, Run, Table};
+use observer::{Observer, Observing};
+use stream::Stream;
+use summary::{Arm, Pair, Table};
+
+/// Seconds of load before the first measurement: caches fill, and the first full-page images are written.
+const WARM_UP_S: u64 = 8;
 
 /// What is compared, how often and how long.
 #[derive(clap::Args)]
@@ -34,10 +37,10 @@ pub struct Options {
     /// Connections
     #[arg(long, default_value_t = 8)]
     clients: u32,
-    /// Seconds of one run
+    /// Seconds of one window
     #[arg(long, default_value_t = 3)]
     seconds: u64,
-    /// Pairs of runs per observer
+    /// Pairs of windows per observer
     #[arg(long, default_value_t = 20)]
     pairs: u32,
     /// Size of pgbench's tables; everything must fit into the server's 512 MB of buffers
@@ -46,7 +49,7 @@ pub struct Options {
     /// Where the throw-away server's files go; a real disk, for real fsyncs
     #[arg(long, default_value = DEFAULT_PARENT)]
     dir: PathBuf,
-    /// Write every single run and the summary to this file
+    /// Write every single window and the summary to this file
     #[arg(long)]
     json: Option<PathBuf>,
 }
@@ -107,6 +110,7 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
+/// Windows without an observer and with one take turns, so that each observed one lies between two that are not.
 fn measure(
     cluster: &Cluster,
     options: &Options,
@@ -115,30 +119,34 @@ fn measure(
 ) -> Result<Table> {
     let name = workload.arguments().join(" ");
     say("overhead", format!("pgbench {name}: warming up"));
-    one_run(cluster, options, workload, &Observer::none())?;
+    // Both loads start right after a checkpoint; none comes in between.
+    cluster.sql("CHECKPOINT")?;
+    let mut stream = Stream::start(cluster, workload.arguments(), options.clients, WARM_UP_S)?;
     let mut arms: Vec<Arm> = observers.iter().map(|observer| Arm::new(observer.name())).collect();
+    let longest = Duration::from_secs(options.seconds + 60);
+    let mut before = stream.window(options.seconds, None)?;
     for round in 0..options.pairs {
-        for (number, (observer, arm)) in observers.iter().zip(&mut arms).enumerate() {
-            // Alternating, so that a drift of the machine favours neither side.
-            let without_first = (round as usize + number).is_multiple_of(2);
-            let run = |with: bool| {
-                let none = Observer::none();
-                one_run(cluster, options, workload, if with { observer } else { &none })
-            };
-            let (first, second) = (run(!without_first)?, run(without_first)?);
-            let (without, with) = if without_first { (first, second) } else { (second, first) };
+        for (observer, arm) in observers.iter().zip(&mut arms) {
+            let observing = observer.start(cluster, longest)?;
+            let with = stream.window(options.seconds, observing.as_ref().map(Observing::pid))?;
+            if let Some(observing) = observing {
+                observing.finish(cluster)?;
+            }
+            let after = stream.window(options.seconds, None)?;
             say(
                 "overhead",
                 format!(
-                    "pgbench {name}: pair {} of {}, {}: {:.0} and {:.0} tps",
+                    "pgbench {name}: {} of {}, {}: {:.0} tps between {:.0} and {:.0}",
                     round + 1,
                     options.pairs,
                     observer.name(),
-                    without.tps,
-                    with.tps
+                    with.tps,
+                    before.tps,
+                    after.tps
                 ),
             );
-            arm.pairs.push(Pair { without_first, without, with });
+            arm.pairs.push(Pair { without: before.mean(&after), with });
+            before = after;
         }
     }
     Ok(Table {
@@ -146,31 +154,5 @@ fn measure(
         clients: options.clients,
         seconds: options.seconds,
         arms,
-    })
-}
-
-fn one_run(cluster: &Cluster, options: &Options, workload: Workload, observer: &Observer) -> Result<Run> {
-    let postmaster = cluster.pid().context("the server has been stopped")?;
-    // Every run starts from the same place between two checkpoints.
-    cluster.sql("CHECKPOINT")?;
-    let observing = observer.start(cluster, Duration::from_secs(options.seconds + 60))?;
-    let before = cpu::Reading::of_server(postmaster)?;
-    let (clients, seconds) = (options.clients.to_string(), options.seconds.to_string());
-    let mut pgbench = cluster.pgbench(workload.arguments());
-    pgbench.args(["--no-vacuum", "--jobs", "2", "--client", &clients, "--time", &seconds]);
-    let mut pgbench =
-        interrupt::spawn(pgbench.stdout(Stdio::piped()).stderr(Stdio::piped()), libc::SIGTERM, true)?;
-    interrupt::wait(&mut pgbench, "pgbench", Duration::from_secs(options.seconds + 30))?;
-    let output = pgbench.wait_with_output()?;
-    let figures = Figures::read(&String::from_utf8_lossy(&output.stdout))
-        .with_context(|| String::from_utf8_lossy(&output.stderr).trim_end().to_owned())?;
-    let server_cpu = before.until_quiet(Duration::from_secs(5))?;
-    let observed = observing.map(|observing| observing.finish(cluster)).transpose()?;
-    Ok(Run {
-        tps: figures.tps,
-        transactions: figures.transactions,
-        server_cpu,
-        observer_cpu: observed.as_ref().map(|observed| observed.cpu),
-        counted: observed.and_then(|observed| observed.counted),
     })
 }

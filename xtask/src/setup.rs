@@ -100,7 +100,7 @@ pub fn server(policy: Policy) -> Result<String> {
 }
 
 fn load_generators(policy: Policy) -> Result<String> {
-    const NEEDED: [&str; 2] = ["sysbench", "bpftrace"];
+    const NEEDED: [&str; 3] = ["sysbench", "bpftrace", "fio"];
     let absent: Vec<&str> = NEEDED.into_iter().filter(|name| find_program(name).is_none()).collect();
     if !absent.is_empty() {
         packages::ensure(&absent, policy)?;

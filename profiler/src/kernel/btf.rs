@@ -101,6 +101,11 @@ pub struct KernelOffsets {
     pub task_run_delay: u32,
     /// `sched_info.last_arrival`, 8 bytes, ns.
     pub task_last_arrival: u32,
+    /// Number of the system call in `pt_regs`, the low 4 bytes count; `None` before kernel 5.15, which offers no
+    /// `bpf_task_pt_regs`.
+    pub registers_syscall: Option<u32>,
+    /// `ioac.syscw`, 8 bytes: write calls that returned; `None` in kernels built without CONFIG_TASK_XACCT.
+    pub task_writes: Option<u32>,
     /// Whether `sched_switch` passes the previous task's state as its fourth argument (kernel 5.18 and later).
     pub state_is_argument: bool,
 }
@@ -113,6 +118,8 @@ impl KernelOffsets {
             task_state: btf.task_state()?,
             task_run_delay: btf.number("task_struct", "sched_info.run_delay", &[8])?,
             task_last_arrival: btf.number("task_struct", "sched_info.last_arrival", &[8])?,
+            registers_syscall: btf.registers_syscall(),
+            task_writes: btf.number("task_struct", "ioac.syscw", &[8]).ok(),
             state_is_argument: btf.state_is_argument()?,
         })
     }
@@ -191,6 +198,22 @@ impl KernelBtf {
             Err(BtfError::MemberMissing { .. }) => self.number("task_struct", "state", &[8]),
             other => other,
         }
+    }
+
+    /// x86-64 keeps it beside the registers as `orig_ax`, aarch64 as `syscallno`.
+    fn registers_syscall(&self) -> Option<u32> {
+        let helper = self.named("bpf_func_id").ok()?.into_iter().any(|found| match found {
+            Type::Enum(found) => found.members.iter().any(|member| {
+                self.btf.resolve_name(member).is_ok_and(|name| name == "BPF_FUNC_task_pt_regs")
+            }),
+            _ => false,
+        });
+        let number = || {
+            self.number("pt_regs", "orig_ax", &[8])
+                .or_else(|_| self.number("pt_regs", "syscallno", &[4]))
+                .ok()
+        };
+        helper.then(number).flatten()
     }
 
     fn member(&self, structure: &str, path: &str) -> Result<(u32, Type), BtfError> {

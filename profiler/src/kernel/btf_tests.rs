@@ -118,6 +118,8 @@ fn members_are_found_through_typedefs_and_anonymous_unions() {
             task_state: 0,
             task_run_delay: 128 + 8 + 8,
             task_last_arrival: 128 + 8 + 16,
+            registers_syscall: None,
+            task_writes: None,
             state_is_argument: true
         }
     );

@@ -37,6 +37,7 @@ pub const NO_TOTALS: Totals = Totals {
     connections: 0,
     connections_ns: 0,
     backends_ended: 0,
+    transactions_flushed: 0,
     buckets: [0; BUCKET_SLOTS],
     losses: [0; LOSSES],
 };
@@ -147,6 +148,7 @@ fn add_totals(sum: &mut Totals, added: &Totals) {
         connections,
         connections_ns,
         backends_ended,
+        transactions_flushed,
         buckets,
         losses,
     } = added;
@@ -160,6 +162,7 @@ fn add_totals(sum: &mut Totals, added: &Totals) {
     sum.connections += connections;
     sum.connections_ns += connections_ns;
     sum.backends_ended += backends_ended;
+    sum.transactions_flushed += transactions_flushed;
     combine(&mut sum.buckets, buckets, |sum, added| sum + added);
     combine(&mut sum.losses, losses, |sum, added| sum + added);
 }
@@ -176,6 +179,7 @@ fn subtract_totals(now: &Totals, then: &Totals) -> Totals {
         connections: now.connections.saturating_sub(then.connections),
         connections_ns: now.connections_ns.saturating_sub(then.connections_ns),
         backends_ended: now.backends_ended.saturating_sub(then.backends_ended),
+        transactions_flushed: now.transactions_flushed.saturating_sub(then.transactions_flushed),
         buckets: now.buckets,
         losses: now.losses,
     };

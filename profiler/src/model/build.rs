@@ -5,13 +5,18 @@ use profiler_common::{bucket::Bucket, loss::Loss, totals::Totals};
 
 use super::{
     aggregates::Aggregates,
+<<<<<<< HEAD
     findings,
+=======
+    locks::{HeldSums, Locks},
+>>>>>>> main
     profile::{
         Backends, Borders, Capture, Connections, Cost, EndedBy, Filters, Host, Interval, Postgres, Probe,
         Profile, SCHEMA, StatementCapture, Tool, Transactions, Window,
     },
     slowest::Slowest,
     statements::Statements,
+    wal::{self, WalInput},
 };
 
 mod processes;
@@ -43,12 +48,16 @@ pub struct Inputs<'a> {
     pub n_statements: usize,
     /// The longest units.
     pub slowest: &'a Slowest,
+    /// Waits other processes ended, as recorded and as counted; `None` where they were not watched.
+    pub locks: Option<(&'a Locks, &'a HeldSums)>,
     /// Transactions open at the end of the window.
     pub open: Vec<OpenSample>,
     /// What each of the server's processes did in the window.
     pub processes: &'a [ProcessSample],
     /// Whether to list the processes one by one.
     pub list_pids: bool,
+    /// The write-ahead log, where it was watched.
+    pub wal: Option<WalInput>,
 }
 
 /// The stretch of time watched.
@@ -113,18 +122,28 @@ pub fn build(inputs: Inputs<'_>) -> Profile {
         statements,
         n_statements,
         slowest,
+        locks,
         open,
         processes,
         list_pids,
+        wal,
     } = inputs;
     let major = postgres.major;
     // Short statements are not recorded where short transactions are not wanted.
     let counted = capture.filters.min_latency_ns.is_none().then_some(aggregates.totals.statements);
     let transactions = transactions::transactions(major, aggregates, window.duration_ns());
+    let Filters { min_latency_ns, database, user } = &capture.filters;
+    let all_units = min_latency_ns.is_none() && database.is_none() && user.is_none();
+    let wal = wal.map(|wal| wal::wal(wal, aggregates, all_units, window.duration_ns()));
     let slowest = slowest.records().iter();
     let slowest = slowest.map(|record| single::slow(major, record, &window, statements)).collect();
     let open = single::open(major, open, &window, statements);
+<<<<<<< HEAD
     let mut profile = Profile {
+=======
+    let locks = locks.map(|(locks, held)| locks.build(held, processes, statements));
+    Profile {
+>>>>>>> main
         schema: SCHEMA.to_owned(),
         tool,
         host,
@@ -133,8 +152,8 @@ pub fn build(inputs: Inputs<'_>) -> Profile {
         window: self::window(&window),
         transactions,
         statements: statements.top(n_statements, aggregates.totals.wall_ns, counted),
-        wal: None,
-        locks: None,
+        wal,
+        locks,
         processes: processes::by_type(processes, list_pids),
         devices: None,
         timeline,

@@ -18,9 +18,11 @@ use crate::{
 fn complete() -> Features {
     let offsets = KernelOffsets {
         task_pid: 1400,
+        registers_syscall: Some(120),
         task_state: 24,
         task_run_delay: 1000,
         task_last_arrival: 1000 + 24,
+        task_writes: Some(2176),
         state_is_argument: true,
     };
     let maps = ["array", "percpu_array", "ringbuf"].map(|name| (name.to_owned(), Support::Yes));

@@ -10,6 +10,8 @@ use aya::{
 use profiler_common::{
     backend::Backend,
     event::EVENT_SLOTS,
+    flush::FlushTotals,
+    held::HeldTotals,
     histogram::Histogram,
     totals::{EventTotals, Totals},
     tunables::{Live, global},
@@ -32,7 +34,10 @@ pub struct Probes {
     pub(super) free_slots: Queue<MapData, u32>,
     pub(super) totals: PerCpuArray<MapData, Totals>,
     pub(super) events: PerCpuArray<MapData, EventTotals>,
+    pub(super) held: PerCpuArray<MapData, HeldTotals>,
     pub(super) histograms: PerCpuArray<MapData, Histogram>,
+    pub(super) flushes: PerCpuArray<MapData, FlushTotals>,
+    pub(super) flush_histogram: PerCpuArray<MapData, Histogram>,
     pub(super) records: RingBuf<MapData>,
     #[cfg(feature = "debug-probes")]
     pub(super) log: super::log::ProbeLog,
@@ -45,18 +50,24 @@ impl Probes {
     /// Whatever the kernel refused, with the verifier's words.
     pub fn load(plan: &Plan) -> Result<Probes> {
         let pid_entries = plan.pid_max / 4 + 1;
+        // Zero is the offset of no counter: `task_struct` begins with something else.
+        let task_writes = plan.task_writes.unwrap_or(0);
         let state_is_argument = u32::from(plan.state_is_argument);
         let by_scheduler = u32::from(plan.border == Border::Scheduler);
-        let sendto = libc::SYS_sendto as u32;
+        let [sendto, kill, futex, semop] =
+            [libc::SYS_sendto, libc::SYS_kill, libc::SYS_futex, libc::SYS_semop].map(|call| call as u32);
         let mut loader = EbpfLoader::new();
         loader
             .map_max_entries("PID_SLOT", pid_entries)
             .map_max_entries("BACKENDS", plan.slots + 1)
             .map_max_entries("FREE_SLOTS", plan.slots)
+            .map_max_entries("HISTORY", plan.slots + 1)
+            .map_max_entries("HELD_WAITS", plan.slots + 1)
             .override_global(global::TASK_PID, &plan.task_pid, true)
             .override_global(global::TASK_STATE, &plan.task_state, true)
             .override_global(global::TASK_RUN_DELAY, &plan.task_run_delay, true)
             .override_global(global::TASK_LAST_ARRIVAL, &plan.task_last_arrival, true)
+            .override_global(global::TASK_WRITES, &task_writes, true)
             .override_global(global::STATE_IS_ARGUMENT, &state_is_argument, true)
             .override_global(global::POSTMASTER_PID, &plan.postmaster_pid, true)
             .override_global(global::WAIT_EVENT_POINTER, &plan.wait_event_pointer, true)
@@ -80,7 +91,11 @@ impl Probes {
             .override_global(global::TYPE_CLIENT_BACKEND, &plan.type_client_backend, true)
             .override_global(global::CLIENT_READ, &plan.client_read, true)
             .override_global(global::BORDERS_FROM_SCHEDULER, &by_scheduler, true)
-            .override_global(global::SENDTO, &sendto, true);
+            .override_global(global::SENDTO, &sendto, true)
+            .override_global(global::REGISTERS_SYSCALL, &plan.registers_syscall, true)
+            .override_global(global::KILL, &kill, true)
+            .override_global(global::FUTEX, &futex, true)
+            .override_global(global::SEMOP, &semop, true);
         let mut ebpf = loader.load(OBJECT).context("the kernel refused the eBPF object's maps")?;
 
         let btf = Btf::from_sys_fs().context("cannot read the kernel's BTF at /sys/kernel/btf/vmlinux")?;
@@ -104,7 +119,10 @@ impl Probes {
             free_slots,
             totals: take(&mut ebpf, "TOTALS")?.try_into()?,
             events: take(&mut ebpf, "EVENTS")?.try_into()?,
+            held: take(&mut ebpf, "HELD_TOTALS")?.try_into()?,
             histograms: take(&mut ebpf, "HISTOGRAMS")?.try_into()?,
+            flushes: take(&mut ebpf, "FLUSHES")?.try_into()?,
+            flush_histogram: take(&mut ebpf, "FLUSH_HISTOGRAM")?.try_into()?,
             records: take(&mut ebpf, "RECORDS")?.try_into()?,
             #[cfg(feature = "debug-probes")]
             log: super::log::init(&mut ebpf)?,

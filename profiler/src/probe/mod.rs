@@ -3,6 +3,7 @@
 pub mod attach;
 pub mod cost;
 pub mod enrol;
+mod flushes;
 #[cfg(feature = "debug-probes")]
 mod log;
 pub mod mapped;

@@ -24,6 +24,10 @@ pub struct Plan {
     pub task_run_delay: u32,
     /// `task_struct.sched_info.last_arrival`.
     pub task_last_arrival: u32,
+    /// Number of the system call in `pt_regs`; 0 where the kernel does not offer it.
+    pub registers_syscall: u32,
+    /// `task_struct.ioac.syscw`, where this kernel counts a task's writes.
+    pub task_writes: Option<u32>,
     /// Whether `sched_switch` passes `prev_state`.
     pub state_is_argument: bool,
     /// The postmaster, in the initial pid namespace.

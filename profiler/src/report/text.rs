@@ -7,11 +7,13 @@ use crate::model::profile::Profile;
 mod budget;
 mod findings;
 mod lead;
+mod locks;
 mod page;
 mod quality;
 mod single;
 mod statements;
 mod waits;
+mod wal;
 mod window;
 
 use page::Page;
@@ -53,6 +55,8 @@ pub fn render(profile: &Profile, style: &Style, out: &mut dyn io::Write) -> io::
     if profile.transactions.count != 0 {
         waits::write(&mut page, profile);
     }
+    wal::write(&mut page, profile);
+    locks::write(&mut page, profile);
     window::timeline(&mut page, profile);
     statements::write(&mut page, profile);
     single::slowest(&mut page, profile);

@@ -16,7 +16,7 @@ use crate::{
     },
     preflight::{self, Check},
     probe::{Plan, Probes, enrol::Asleep},
-    target::{self, Cluster},
+    target::{self, Cluster, WalSettings},
 };
 
 /// Probes in place on one server.
@@ -25,6 +25,8 @@ pub struct Attachment {
     pub(super) cluster: Cluster,
     pub(super) border: Border,
     pub(super) probes: Probes,
+    /// How the server made its log durable when the probes were loaded.
+    pub(super) wal_settings: WalSettings,
     /// Backend type by pid, as far as asked for.
     pub(super) types: HashMap<u32, Option<String>>,
     /// Backends there when the probes came.
@@ -48,7 +50,8 @@ impl Attachment {
         let cluster = Cluster::open(&postmaster)?;
         let border = choose(&features, options.borders)?;
         let children = cluster.child_pids()?;
-        let plan = plan(&features, &cluster, border.signal, children.len())?;
+        let wal_settings = cluster.wal_settings();
+        let plan = plan(&features, &cluster, border.signal, children.len(), wal_settings)?;
         let mut probes = Probes::load(&plan)?;
         probes.attach(plan.border)?;
         let mut attachment = Attachment {
@@ -56,6 +59,7 @@ impl Attachment {
             cluster,
             border,
             probes,
+            wal_settings,
             types: HashMap::new(),
             n_enrolled: 0,
             postmaster_start: target::procfs::stat(postmaster.pid).map(|stat| stat.start_ticks),

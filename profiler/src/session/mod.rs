@@ -14,6 +14,7 @@ mod processes;
 mod profile;
 mod reading;
 mod sampling;
+mod wal;
 mod watch;
 
 pub use attachment::Attachment;

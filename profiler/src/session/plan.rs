@@ -6,7 +6,7 @@ use profiler_common::event::EVENT_SLOTS;
 use crate::{
     kernel::{border::BorderSignal, features::Features},
     probe::{Border, Plan},
-    target::Cluster,
+    target::{Cluster, WalSettings},
     wait,
 };
 
@@ -22,6 +22,7 @@ pub(super) fn plan(
     cluster: &Cluster,
     signal: BorderSignal,
     n_processes: usize,
+    wal_settings: WalSettings,
 ) -> Result<Plan> {
     let offsets = features.offsets.as_ref().map_err(|error| anyhow!("{error}"))?;
     let pid_max =
@@ -34,6 +35,8 @@ pub(super) fn plan(
         task_state: offsets.task_state,
         task_run_delay: offsets.task_run_delay,
         task_last_arrival: offsets.task_last_arrival,
+        registers_syscall: offsets.registers_syscall.unwrap_or(0),
+        task_writes: offsets.task_writes,
         state_is_argument: offsets.state_is_argument,
         postmaster_pid: cluster.postmaster_pid(),
         wait_event_pointer: symbols.my_wait_event_info,
@@ -52,7 +55,7 @@ pub(super) fn plan(
         state_idle_in_transaction_aborted: layout.state_idle_in_transaction_aborted,
         type_client_backend: layout.type_client_backend,
         client_read: client_read(cluster.version.major)?,
-        bucket_of_event: wait::charge_table(cluster.version.major),
+        bucket_of_event: wait::charge_table(cluster.version.major, wal_settings.writes_synchronously()),
         border: match signal {
             BorderSignal::SockSendLength => Border::SockSendLength,
             BorderSignal::SysEnterSendto => Border::SysEnterSendto,

@@ -59,8 +59,10 @@ impl Attachment {
             open: self.open_transactions(end_ns),
             processes: &processes,
             list_pids: options.per_backend,
+            wal: Some(self.wal_input(watched.flushes)),
             statements: &mut watched.statements,
             slowest: &watched.slowest,
+            locks: Some((&watched.locks, &watched.held)),
             window: watched.window,
         }))
     }

@@ -1,9 +1,18 @@
 //! What the probes counted so far, as the model wants it.
 
 use anyhow::Result;
-use profiler_common::{bucket::Bucket, event::EVENT_SLOTS, histogram::Histogram, totals::EventTotals};
+use profiler_common::{
+    bucket::Bucket,
+    event::EVENT_SLOTS,
+    held::{HELD_SLOTS, event_of},
+    histogram::Histogram,
+    totals::EventTotals,
+};
 
-use crate::{model::aggregates::Aggregates, probe::Probes};
+use crate::{
+    model::{aggregates::Aggregates, locks::HeldSums},
+    probe::Probes,
+};
 
 /// Reads sums and distributions; with `events`, the sums per wait event too, which takes a system call each.
 pub(super) fn read(probes: &Probes, events: bool) -> Result<Aggregates> {
@@ -31,6 +40,17 @@ pub(super) fn read(probes: &Probes, events: bool) -> Result<Aggregates> {
         }
     }
     Ok(sum)
+}
+
+/// Reads the sums over the waits other processes ended: a system call for each event there can be.
+pub(super) fn held(probes: &Probes) -> Result<HeldSums> {
+    let mut sums = HeldSums::default();
+    for index in 0..HELD_SLOTS as u32 {
+        for totals in probes.held_totals(index)? {
+            sums.add(event_of(index), &totals);
+        }
+    }
+    Ok(sums)
 }
 
 fn add(sum: &mut Histogram, cpus: Vec<Histogram>) {

@@ -22,18 +22,23 @@ use super::{
     options::Options,
     owner::{Kind, Owner},
     processes::Lives,
-    reading, sampling,
+    reading, sampling, wal,
 };
 use crate::{
     model::{
         aggregates::Aggregates,
         build::WindowInput,
+        locks::{HeldSums, Locks},
         profile::{EndedBy, Interval, Profile},
         slowest::Slowest,
         statements::Statements,
         timeline,
+        wal::Flushes,
     },
-    probe::cost::{ProgramCost, Statistics},
+    probe::{
+        cost::{ProgramCost, Statistics},
+        read::Drained,
+    },
 };
 
 /// Time between two looks at the ring buffer, once the thinning has settled.
@@ -42,6 +47,8 @@ const TICK: Duration = Duration::from_millis(100);
 const FIRST_TICK: Duration = Duration::from_millis(10);
 /// Most statements taken from one tick, all CPUs together: 3 MB of a ring of 8.
 const STATEMENTS_PER_TICK: usize = 2000;
+/// Most waits for other processes taken from one tick: another 1.4 MB.
+const HELD_PER_TICK: usize = 8000;
 /// Most entries of a time line.
 const MOST_INTERVALS: u32 = 3600;
 /// The kernel's statistics cost the backends clock reads: they are on for this part of each interval only.
@@ -68,10 +75,13 @@ pub trait Signal {
 pub(super) struct Watched {
     pub window: WindowInput,
     pub aggregates: Aggregates,
+    pub flushes: Flushes,
     pub timeline: Vec<Interval>,
     pub statements: Statements,
     pub statement_every: u32,
     pub slowest: Slowest,
+    pub locks: Locks,
+    pub held: HeldSums,
     pub before: Edge,
     pub after: Edge,
     pub cost: Cost,
@@ -118,18 +128,22 @@ impl Attachment {
         let mut role = Owner::new(Kind::Role, options.user.as_deref());
         self.learn_owners(&mut database, &mut role)?;
         self.learn_types();
-        let mut collector = Collector::new(options, records);
+        let mut collector = Collector::new(options, records, self.cluster.version.major);
         let mut live = Live {
             window_open: 1,
             statement_every: 1,
-            statement_limit: statement_limit(),
+            statement_limit: per_cpu(STATEMENTS_PER_TICK),
             tick: 0,
             slow_ns: collector.slow_ns(),
             min_latency_ns: options.min_latency.map_or(0, |latency| latency.as_nanos() as u64),
             database: database.oid(),
             role: role.oid(),
+            held_limit: per_cpu(HELD_PER_TICK),
+            reserved: 0,
         };
         let baseline = reading::read(&self.probes, true)?;
+        let held_before = reading::held(&self.probes)?;
+        let flushed_before = wal::flushes(&self.probes)?;
         let mut cost = Cost::default();
         let start_ns = clock::monotonic_ns()?;
         let before = self.edge(start_ns)?;
@@ -203,6 +217,7 @@ impl Attachment {
             timeline.push(entry);
         }
         collector.finish()?;
+        let held = reading::held(&self.probes)?.minus(&held_before);
         let names = [(&database, &options.database, "database"), (&role, &options.user, "user")];
         let unknown = names.iter().filter(|(owner, ..)| owner.is_unknown());
         let owner_unknown =
@@ -216,10 +231,13 @@ impl Attachment {
                 ended_by,
             },
             aggregates: now.minus(&baseline),
+            flushes: wal::flushes(&self.probes)?.minus(&flushed_before),
             timeline,
             statements: collector.statements,
             statement_every: live.statement_every,
             slowest: collector.slowest,
+            locks: collector.locks,
+            held,
             before,
             after,
             cost,
@@ -267,24 +285,26 @@ impl Attachment {
     }
 }
 
-/// Each CPU's part of [`STATEMENTS_PER_TICK`].
-fn statement_limit() -> u32 {
+/// Each CPU's part of what all may send in a tick.
+fn per_cpu(per_tick: usize) -> u32 {
     let n_cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    u32::try_from(STATEMENTS_PER_TICK / n_cpus).unwrap_or(u32::MAX).max(16)
+    u32::try_from(per_tick / n_cpus).unwrap_or(u32::MAX).max(16)
 }
 
 /// Takes the records in.
 struct Collector {
     statements: Statements,
     slowest: Slowest,
+    locks: Locks,
     file: Option<BufWriter<File>>,
 }
 
 impl Collector {
-    fn new(options: &Options, file: Option<File>) -> Collector {
+    fn new(options: &Options, file: Option<File>, major: u32) -> Collector {
         Collector {
             statements: Statements::new(options.show_literals),
             slowest: Slowest::new(options.n_slowest),
+            locks: Locks::new(major),
             file: file.map(BufWriter::new),
         }
     }
@@ -307,7 +327,12 @@ impl Collector {
     fn drain(&mut self, attachment: &mut Attachment) -> Result<u64> {
         let mut n_statements = 0;
         let mut written = Ok(());
-        attachment.probes.drain(|record| {
+        attachment.probes.drain(|drained| {
+            let record = match drained {
+                Drained::Finished(record) => record,
+                Drained::Held(wait) => return self.locks.add(wait),
+            };
+            self.locks.statement(record);
             if record.kind == KIND_STATEMENT {
                 n_statements += 1;
             }

@@ -41,6 +41,12 @@ pub struct Symbols {
     pub track_activities: Option<u64>,
     /// `pgstat_track_activity_query_size`, 4 bytes.
     pub track_activity_query_size: Option<u64>,
+    /// `wal_sync_method` (`sync_method` before 17), 4 bytes.
+    pub wal_sync_method: Option<u64>,
+    /// `fullPageWrites`, 1 byte.
+    pub full_page_writes: Option<u64>,
+    /// `enableFsync`, 1 byte.
+    pub enable_fsync: Option<u64>,
     /// The next local transaction id, 4 bytes; grows by one with each transaction the process starts.
     pub local_transaction_counter: u64,
 }
@@ -101,6 +107,9 @@ impl Binary {
             debug_query_string: optional("debug_query_string"),
             track_activities: optional("pgstat_track_activities"),
             track_activity_query_size: optional("pgstat_track_activity_query_size"),
+            wal_sync_method: optional("wal_sync_method").or_else(|| optional("sync_method")),
+            full_page_writes: optional("fullPageWrites"),
+            enable_fsync: optional("enableFsync"),
             local_transaction_counter: self.local_transaction_counter()?.wrapping_add(bias),
         })
     }

@@ -14,6 +14,7 @@ pub mod layout;
 pub mod memory;
 pub mod procfs;
 pub mod select;
+pub mod wal;
 
 pub use backend::{Backend, BackendState, BackendStatus};
 pub use cluster::{Cluster, Version};
@@ -22,6 +23,7 @@ pub use error::TargetError;
 pub use layout::Layout;
 pub use memory::Memory;
 pub use select::{SelectError, Selector, select};
+pub use wal::WalSettings;
 
 #[cfg(test)]
 mod live_tests;

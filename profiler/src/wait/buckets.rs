@@ -66,30 +66,33 @@ pub fn bucket(class: &str, event: &str) -> Bucket {
 /// The bucket of every dense index (see [`profiler_common::event`]) for a server of the given major version, as
 /// [`Bucket`] discriminants.
 pub fn bucket_table(major: u32) -> Box<[u32; EVENT_SLOTS]> {
-    let mut table = charge_table(major);
+    let mut table = charge_table(major, false);
     for entry in table.iter_mut() {
         *entry &= BUCKET_SLOTS as u32 - 1;
     }
     table
 }
 
-/// The same with the bits of [`kind`]: what the kernel side looks up at each switch-out.
-pub fn charge_table(major: u32) -> Box<[u32; EVENT_SLOTS]> {
+/// The same with the bits of [`kind`]: what the kernel side looks up at each switch-out. `writes_sync`: the server's
+/// `wal_sync_method` makes a write of the log its sync.
+pub fn charge_table(major: u32, writes_sync: bool) -> Box<[u32; EVENT_SLOTS]> {
     let mut table = Box::new([Bucket::Unattributed as u32; EVENT_SLOTS]);
     for &(class_byte, _) in CLASSES {
         let first = event::index(class_byte << 24);
         for index in first..first + 256 {
             let Some(class) = class_name(class_byte) else { continue };
             let name = name_of_index(major, index);
-            table[index as usize] = bucket(class, &name.event) as u32 | kinds(class, &name.event);
+            table[index as usize] =
+                bucket(class, &name.event) as u32 | kinds(class, &name.event, writes_sync);
         }
     }
     table
 }
 
 /// What a wait of that class and event is, besides its bucket: bits of [`kind`].
-fn kinds(class: &str, event: &str) -> u32 {
+fn kinds(class: &str, event: &str, writes_sync: bool) -> u32 {
     match class {
+        "IO" if writes_sync && event.eq_ignore_ascii_case("WALWrite") => kind::STORAGE | kind::WAL_SYNC,
         "IO" if ["WALSync", "WALSyncMethodAssign"].iter().any(|sync| event.eq_ignore_ascii_case(sync)) => {
             kind::STORAGE | kind::WAL_SYNC
         }
@@ -151,6 +154,19 @@ mod tests {
         assert_eq!(from_table(17, 0x0A00_0000), Bucket::OtherIo as u32, "IO/BasebackupRead");
         for (major, word) in [(14, 0x0800_0006), (15, 0x0800_0008), (18, 0x0800_0008)] {
             assert_eq!(from_table(major, word), Bucket::PageRead as u32, "IPC/BufferIO of {major}");
+        }
+    }
+
+    #[test]
+    fn a_write_is_a_sync_only_where_the_method_says_so() {
+        for (major, write, sync) in [(15, 0x0A00_0048, 0x0A00_0046), (17, 0x0A00_004C, 0x0A00_004A)] {
+            for writes_sync in [false, true] {
+                let table = charge_table(major, writes_sync);
+                let syncs = |word| table[event::index(word) as usize] & kind::WAL_SYNC != 0;
+                assert_eq!(syncs(write), writes_sync, "IO/WALWrite of {major}");
+                assert!(syncs(sync), "IO/WALSync of {major}");
+                assert!(!syncs(0x0100_0008), "LWLock/WALWrite is somebody else's");
+            }
         }
     }
 

@@ -8,16 +8,19 @@ use pgstall::{
     model::{
         aggregates::Aggregates,
         build::{CaptureInput, Inputs, OpenSample, ProcessSample, WindowInput, build},
+        locks::{HeldSums, Locks},
         profile::{Borders, EndedBy, Filters, Host, Postgres, Probe, Profile, Tool},
         slowest::Slowest,
         statements::Statements,
         timeline,
+        wal::WalInput,
     },
     wait::bucket_table,
 };
 use profiler_common::{
     bucket::{BUCKET_SLOTS, Bucket, IDLE},
     event::{self, EVENT_SLOTS},
+    held::{HeldRecord, HeldTotals, KIND_HELD},
     histogram::bucket_of,
     ledger::{EVENT_ENTRIES, EventCharge},
     loss::Loss,
@@ -85,11 +88,13 @@ pub struct Run {
     slowest: Slowest,
     intervals: Vec<pgstall::model::profile::Interval>,
     pub weight: u32,
+    pub locks: Option<(Locks, HeldSums)>,
     pub open: Vec<OpenSample>,
     pub processes: Vec<ProcessSample>,
     pub capture: CaptureInput,
     pub host: Host,
     pub ended_by: EndedBy,
+    pub wal: Option<WalInput>,
     seconds: u64,
 }
 
@@ -103,6 +108,7 @@ impl Run {
             slowest: Slowest::new(3),
             intervals: Vec::new(),
             weight: 1,
+            locks: None,
             open: Vec::new(),
             processes: Vec::new(),
             capture: capture(),
@@ -117,6 +123,7 @@ impl Run {
                 cgroup_throttled_ns: None,
             },
             ended_by: EndedBy::Duration,
+            wal: None,
             seconds: 0,
         }
     }
@@ -150,6 +157,9 @@ impl Run {
             record.kind = KIND_STATEMENT;
             record.weight = self.weight;
             self.statements.add(&record);
+            if let Some((locks, _)) = &mut self.locks {
+                locks.statement(&record);
+            }
         }
     }
 
@@ -158,6 +168,9 @@ impl Run {
         let transactions = unit.transactions.max(1);
         totals.transactions += transactions;
         totals.units += 1;
+        if buckets[Bucket::WalFsync as usize] != 0 {
+            totals.transactions_flushed += transactions;
+        }
         totals.units_of_many += u64::from(transactions > 1);
         totals.statements += 1;
         totals.wall_ns += wall_ns;
@@ -182,6 +195,21 @@ impl Run {
             sum.blocked_ns += blocked_ns;
             sum.run_queue_ns += run_queue_ns;
         }
+    }
+
+    /// A wait for a holder that spent `parts` of it, by bucket, in the current second.
+    pub fn held(&mut self, word: u32, (waiter, holder): (u32, u32), blocked_ns: u64, parts: &[(u32, f64)]) {
+        let (locks, held) = self.locks.get_or_insert_with(|| (Locks::new(MAJOR), HeldSums::default()));
+        let mut buckets = [0; BUCKET_SLOTS];
+        for (bucket, part) in parts {
+            buckets[*bucket as usize] = (part * blocked_ns as f64) as u64;
+        }
+        let (event, covered_ns) = (event::index(word), buckets.iter().sum());
+        let until_ns = START_NS + (self.seconds + 1) * SECOND;
+        let since_ns = until_ns - blocked_ns;
+        let kind = KIND_HELD;
+        locks.add(&HeldRecord { kind, event, waiter, holder, since_ns, until_ns, covered_ns, buckets });
+        held.add(event, &HeldTotals { waits: 1, blocked_ns, max_ns: blocked_ns, covered_ns, buckets });
     }
 
     pub fn connection(&mut self, startup_ns: u64) {
@@ -240,9 +268,11 @@ impl Run {
             statements: &mut self.statements,
             n_statements: 5,
             slowest: &self.slowest,
+            locks: self.locks.as_ref().map(|(locks, held)| (locks, held)),
             open: self.open,
             processes: &self.processes,
             list_pids: false,
+            wal: self.wal,
         })
     }
 }

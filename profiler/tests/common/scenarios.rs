@@ -2,8 +2,15 @@
 
 use std::sync::LazyLock;
 
-use pgstall::model::profile::{EndedBy, Filters, Probe, Profile};
-use profiler_common::{bucket::Bucket, loss::Loss};
+use pgstall::model::{
+    profile::{EndedBy, Filters, Probe, Profile},
+    wal::Flushes,
+};
+use profiler_common::{
+    bucket::Bucket,
+    flush::{FlushTotals, Flushed},
+    loss::Loss,
+};
 
 use super::*;
 
@@ -35,6 +42,7 @@ fn update_heavy() -> Profile {
         "INSERT INTO pgbench_history (tid, bid, aid, delta, mtime) VALUES (1, 2, 3, -4, CURRENT_TIMESTAMP);",
         "END;",
     ];
+    let mut flushes: [Vec<u64>; 2] = Default::default();
     for second in 0..30 {
         let stalled = second == 21;
         for at in 0..(if stalled { 60 } else { 400 + second as usize }) {
@@ -46,7 +54,9 @@ fn update_heavy() -> Profile {
             }
             if draw.once_in(4) {
                 waits.push((WAL_WRITE, draw.around(300 * US)));
-                waits.push((WAL_SYNC, draw.around(if stalled { 190 * MS } else { 14 * MS })));
+                let sync_ns = draw.around(if stalled { 190 * MS } else { 14 * MS });
+                flushes[at % 50 / 49].push(sync_ns);
+                waits.push((WAL_SYNC, sync_ns));
             } else {
                 waits.push((WAL_WRITE_LOCK, draw.around(if stalled { 230 * MS } else { 19 * MS })));
             }
@@ -100,7 +110,29 @@ fn update_heavy() -> Profile {
     run.process(1241, Some("walwriter"), &[(of(Bucket::OtherWait), 0.98), (of(Bucket::WalFsync), 0.02)]);
     run.process(1242, None, &[(of(Bucket::OtherWait), 1.0)]);
     run.host.steal_ns = Some(2_400 * MS);
+    run.wal = Some(wal(&flushes));
     run.profile(30)
+}
+
+/// The log, flushed by client backends (first) and the WAL writer (second).
+fn wal(flushes: &[Vec<u64>; 2]) -> WalInput {
+    let mut counted = Flushes::default();
+    for lengths in flushes {
+        let mut totals = FlushTotals::default();
+        for length_ns in lengths {
+            totals.add(Flushed { length_ns: *length_ns, blocked_ns: length_ns * 9 / 10 });
+            counted.lengths.counts[bucket_of(*length_ns)] += 1;
+        }
+        counted.by_type.push(totals);
+    }
+    WalInput {
+        flushes: counted,
+        type_names: vec![Some("client backend"), Some("walwriter")],
+        sync_method: Some("fdatasync".to_owned()),
+        full_page_writes: Some(true),
+        fsync: Some(true),
+        writes_counted: true,
+    }
 }
 
 /// Everything cached, many transactions, statements sampled.
@@ -127,6 +159,7 @@ fn select_only() -> Profile {
 /// A row everybody wants; requests that hold several transactions; losses.
 fn lock_pile_up() -> Profile {
     let (mut run, mut draw) = (Run::new(), Draw::new());
+    let mut held = Draw::new();
     let long = "WITH candidates AS (SELECT o.id, o.customer_id, o.total FROM sales.orders o JOIN sales.customers c ON \
                 c.id = o.customer_id WHERE o.state IN ('open', 'held', 'late') AND o.created_at > '2026-02-01' AND \
                 c.region = 'north') UPDATE sales.orders SET state = 'closed', closed_at = now() FROM candidates WHERE \
@@ -144,6 +177,15 @@ fn lock_pile_up() -> Profile {
                 transactions: if at == 0 { 3 } else { 1 },
                 text: long,
             });
+        }
+        // One holder whose client thinks; behind it another waiter, and one that nobody is known to have let go.
+        let of = |bucket: Bucket| bucket as u32;
+        let thinking = [(of(Bucket::Client), 0.7), (of(Bucket::WalFsync), 0.27), (of(Bucket::Cpu), 0.03)];
+        run.held(TRANSACTIONID, (4002, 4001), held.around(800 * MS).min(SECOND), &thinking);
+        run.held(TUPLE, (4003, 4002), held.around(400 * MS).min(SECOND), &[(of(Bucket::Lock), 1.0)]);
+        run.held(TUPLE, (4004, 0), held.around(20 * MS), &[]);
+        for pid in 4005..4010 {
+            run.held(WAL_WRITE_LOCK, (pid, 4001), held.around(MS), &[(of(Bucket::WalFsync), 1.0)]);
         }
         run.end_second();
     }

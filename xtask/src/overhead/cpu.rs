@@ -1,17 +1,14 @@
 //! CPU time of a whole server, from procfs: the postmaster, its living children, and those it has waited for.
 
 use std::fs;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-
-use crate::interrupt;
 
 /// A server's CPU time at one moment.
 pub struct Reading {
     postmaster: u32,
     total: Duration,
-    children: usize,
 }
 
 impl Reading {
@@ -22,33 +19,31 @@ impl Reading {
     pub fn of_server(postmaster: u32) -> Result<Self> {
         let own = Process::read(postmaster).with_context(|| format!("process {postmaster} is gone"))?;
         let mut ticks = own.own_ticks + own.waited_ticks;
-        let mut children = 0;
         for entry in fs::read_dir("/proc").context("cannot list /proc")?.flatten() {
             let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
             // One that ends between the listing and the reading is among the waited-for next time.
             if let Some(process) = Process::read(pid).filter(|process| process.parent == postmaster) {
                 ticks += process.own_ticks;
-                children += 1;
             }
         }
-        Ok(Self { postmaster, total: duration(ticks)?, children })
+        Ok(Self { postmaster, total: duration(ticks)? })
     }
 
-    /// CPU time used since, read once the server has no more children than it had then: a backend's time is only
-    /// certain to be counted when its parent has waited for it.
+    /// CPU time used since.
     ///
     /// # Errors
-    /// When interrupted, or the postmaster is gone.
-    pub fn until_quiet(&self, limit: Duration) -> Result<Duration> {
-        let deadline = Instant::now() + limit;
-        loop {
-            let now = Self::of_server(self.postmaster)?;
-            if now.children <= self.children || Instant::now() > deadline {
-                return Ok(now.total.saturating_sub(self.total));
-            }
-            interrupt::sleep(Duration::from_millis(20))?;
-        }
+    /// When the postmaster is gone.
+    pub fn until_now(&self) -> Result<Duration> {
+        Ok(Self::of_server(self.postmaster)?.total.saturating_sub(self.total))
     }
+}
+
+/// CPU time of one process so far, its children not included.
+///
+/// # Errors
+/// When it is gone.
+pub fn of_process(pid: u32) -> Result<Duration> {
+    duration(Process::read(pid).with_context(|| format!("process {pid} is gone"))?.own_ticks)
 }
 
 struct Process {
@@ -104,6 +99,6 @@ mod tests {
             .args(["-c", "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done"])
             .status()
             .unwrap();
-        assert!(before.until_quiet(Duration::from_secs(1)).unwrap() >= Duration::from_millis(50));
+        assert!(before.until_now().unwrap() >= Duration::from_millis(50));
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::cluster::Cluster;
 use crate::command::find_program;
@@ -114,14 +114,6 @@ pub struct Observing {
     profile: Option<PathBuf>,
 }
 
-/// What an observer left.
-pub struct Observed {
-    /// Its own CPU time, user and kernel. The probes' time is not in it: they run on the server's account.
-    pub cpu: Duration,
-    /// How many transactions it counted; `None` for tools that count none.
-    pub counted: Option<u64>,
-}
-
 impl Observing {
     /// Every probe is a descriptor: once there are some and no more are coming, all are in place.
     fn wait_until_ready(&mut self) -> Result<()> {
@@ -148,23 +140,27 @@ impl Observing {
         Ok(())
     }
 
-    /// Ends the window and collects the result.
+    /// Its process. The probes' time is not on its account: they run on the server's.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Ends it.
     ///
     /// # Errors
-    /// When the observer did not end well; what it said is quoted.
-    pub fn finish(mut self, cluster: &Cluster) -> Result<Observed> {
-        let before = children_cpu();
+    /// When it did not end well, or counted nothing; what it said is quoted.
+    pub fn finish(mut self, cluster: &Cluster) -> Result<()> {
         interrupt::signal(&self.child, libc::SIGINT);
         let status = interrupt::wait(&mut self.child, &self.name, Duration::from_secs(30))?;
-        let cpu = children_cpu().saturating_sub(before);
-        let Some(profile) = &self.profile else { return Ok(Observed { cpu, counted: None }) };
+        let Some(profile) = &self.profile else { return Ok(()) };
         if !status.success() {
             bail!("{} failed ({status}) on {}: {}", self.name, cluster.data().display(), self.said());
         }
         let text = fs::read_to_string(profile)?;
         let document: serde_json::Value = serde_json::from_str(&text)
             .with_context(|| format!("{} wrote no readable profile", self.name))?;
-        Ok(Observed { cpu, counted: document["transactions"]["count"].as_u64() })
+        ensure!(document["transactions"]["count"].as_u64() > Some(0), "{} counted nothing", self.name);
+        Ok(())
     }
 
     fn said(&self) -> String {
@@ -187,20 +183,6 @@ fn probe_descriptors(pid: u32) -> usize {
 fn is_probe(target: &str) -> bool {
     let kinds = ["bpf_link", "bpf-link", "raw-tracepoint", "bpf-tracing", "perf_event"];
     target.starts_with("anon_inode:") && kinds.iter().any(|kind| target.contains(kind))
-}
-
-/// CPU time of all children waited for so far. Between two readings only the observer is waited for.
-fn children_cpu() -> Duration {
-    // SAFETY: an all-zero rusage is a valid value of that plain C struct.
-    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: the pointer is to a live local; the call only writes to it.
-    unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage) };
-    let time = |value: libc::timeval| {
-        let micros =
-            u64::try_from(value.tv_sec).unwrap_or(0) * 1_000_000 + u64::try_from(value.tv_usec).unwrap_or(0);
-        Duration::from_micros(micros)
-    };
-    time(usage.ru_utime) + time(usage.ru_stime)
 }
 
 #[cfg(test)]
