@@ -5,11 +5,8 @@ use profiler_common::{bucket::Bucket, loss::Loss, totals::Totals};
 
 use super::{
     aggregates::Aggregates,
-<<<<<<< HEAD
     findings,
-=======
     locks::{HeldSums, Locks},
->>>>>>> main
     profile::{
         Backends, Borders, Capture, Connections, Cost, EndedBy, Filters, Host, Interval, Postgres, Probe,
         Profile, SCHEMA, StatementCapture, Tool, Transactions, Window,
@@ -138,12 +135,8 @@ pub fn build(inputs: Inputs<'_>) -> Profile {
     let slowest = slowest.records().iter();
     let slowest = slowest.map(|record| single::slow(major, record, &window, statements)).collect();
     let open = single::open(major, open, &window, statements);
-<<<<<<< HEAD
-    let mut profile = Profile {
-=======
     let locks = locks.map(|(locks, held)| locks.build(held, processes, statements));
-    Profile {
->>>>>>> main
+    let mut profile = Profile {
         schema: SCHEMA.to_owned(),
         tool,
         host,
