@@ -137,7 +137,10 @@ fn the_fixtures_are_understood() {
     let wanted: &[(&str, &[&str])] = &[
         ("update_heavy", &["fsync_bound_group_commit", "storage_share", "open_transaction"]),
         ("select_only", &[]),
-        ("lock_pile_up", &["idle_in_transaction", "lock_waits", "open_transaction"]),
+        (
+            "lock_pile_up",
+            &["idle_in_transaction", "open_transaction", "storage_share", "lock_caused_by_storage"],
+        ),
         ("idle", &["no_answer"]),
         ("approximate_partial", &["no_answer"]),
     ];
