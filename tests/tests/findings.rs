@@ -69,6 +69,11 @@ const TABLE: &[Row] = &[
         may: &[CPU_IDLE, "fsync_bound_single", "fsync_bound_group_commit"],
     },
     Row {
+        workload: "autovacuum",
+        must: &["autovacuum_competes", "storage_share"],
+        may: &[CPU_IDLE, "device_at_ceiling"],
+    },
+    Row {
         workload: "backends write",
         must: &["backend_dirty_writes", "storage_share"],
         may: &[CPU_IDLE, "fsync_bound_single", "fsync_bound_group_commit"],
@@ -247,6 +252,7 @@ fn with_slow_storage() -> Result<()> {
     let mut rows = Verdict::default();
     reads(&server, &volume, &mut rows)?;
     commits(&server, &volume, &mut rows)?;
+    background(&server, &volume, &mut rows)?;
     rows.end()
 }
 
@@ -287,8 +293,11 @@ fn commits(server: &Server, volume: &Arc<Volume>, rows: &mut Verdict) -> Result<
     rows.check("one client commits", &under_load(server, &["-c", "1", "-f", &insert], length)?)?;
     rows.check("16 clients commit", &under_load(server, &["-c", "16", "-f", &insert], length)?)?;
     let hot = script(server, "hot", "update hot set v = v + 1;\n")?;
-    rows.check("one hot row", &under_load(server, &["-c", "8", "-f", &hot], length)?)?;
+    rows.check("one hot row", &under_load(server, &["-c", "8", "-f", &hot], length)?)
+}
 
+fn background(server: &Server, volume: &Arc<Volume>, rows: &mut Verdict) -> Result<()> {
+    let length = Duration::from_secs(4);
     volume.reshape(&"write=1ms flush=1ms iops=2000".parse()?)?;
     let stop = AtomicBool::new(false);
     let profile = thread::scope(|scope| {
@@ -306,6 +315,24 @@ fn commits(server: &Server, volume: &Arc<Volume>, rows: &mut Verdict) -> Result<
         checkpoints.join().unwrap_or(Ok(())).and(profile)
     })?;
     rows.check("checkpoints", &profile)?;
+
+    // A quarter of the large table to clean up, and a device that needs seconds for it.
+    volume.reshape(&"".parse()?)?;
+    server.psql(["-c", "update pgbench_accounts set abalance = 1 where aid % 4 = 0", "-c", "checkpoint"])?;
+    volume.reshape(&"read=1ms write=1ms bytes_per_s=20000000".parse()?)?;
+    let settings = [("autovacuum", "on"), ("autovacuum_naptime", "1"), ("autovacuum_vacuum_cost_delay", "0")];
+    for (name, value) in settings {
+        server.psql(["-c", &format!("alter system set {name} = {value}")])?;
+    }
+    server.psql(["-c", "select pg_reload_conf()"])?;
+    let mut observer = server.connect()?;
+    poll::until("autovacuum to begin", Duration::from_secs(20), || {
+        Ok((observer.number("select count(*) from pg_stat_progress_vacuum")? > 0.0).then_some(()))
+    })?;
+    drop(observer);
+    rows.check("autovacuum", &under_load_of(server, &["-S", "-c", "1"], length)?)?;
+    server.psql(["-c", "alter system set autovacuum = off", "-c", "select pg_reload_conf()"])?;
+    server.psql(["-c", "select pg_terminate_backend(pid) from pg_stat_progress_vacuum"])?;
 
     // Every write waits for the device, as it does where the kernel has too many dirty pages.
     volume.reshape(&"write=1ms flush=1ms".parse()?)?;
