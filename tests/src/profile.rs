@@ -199,6 +199,18 @@ impl Profile {
         parts.iter().map(part).collect()
     }
 
+    /// What was found: the messages by code. Where nobody looked it is an error.
+    pub fn findings(&self) -> Result<BTreeMap<String, String>> {
+        let findings = self.list("/findings")?.iter().map(|finding| {
+            let text = |key: &str| {
+                let text = finding[key].as_str().map(str::to_owned);
+                text.with_context(|| format!("a finding without {key}: {finding}"))
+            };
+            Ok((text("code")?, text("message")?))
+        });
+        findings.collect()
+    }
+
     /// The statements, as they are listed.
     pub fn statements(&self) -> Result<&Vec<Value>> {
         self.list("/statements")

@@ -93,6 +93,7 @@ pub fn wal(profile: &mut Profile, commits_per_flush: Option<f64>) {
         flushes_per_s: 500.0,
         commits_per_flush,
         flush_latency_ns: Latency { mean: Some(1_800 * US), ..Latency::default() },
+        flush_blocked_mean_ns: None,
         flushed_by: Vec::new(),
         flush_blocked_mean_ns: None,
         sync_method: None,
