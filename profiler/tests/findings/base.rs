@@ -95,7 +95,6 @@ pub fn wal(profile: &mut Profile, commits_per_flush: Option<f64>) {
         flush_latency_ns: Latency { mean: Some(1_800 * US), ..Latency::default() },
         flush_blocked_mean_ns: None,
         flushed_by: Vec::new(),
-        flush_blocked_mean_ns: None,
         sync_method: None,
         full_page_writes: None,
         fsync: None,
