@@ -159,18 +159,6 @@ impl Profile {
         bail!("process {pid} is not in the profile: was it asked for with --per-backend?")
     }
 
-    /// What was found: the messages by code. Where nobody looked it is an error.
-    pub fn findings(&self) -> Result<BTreeMap<String, String>> {
-        let findings = self.list("/findings")?.iter().map(|finding| {
-            let text = |key: &str| {
-                let text = finding[key].as_str().map(str::to_owned);
-                text.with_context(|| format!("a finding without {key}: {finding}"))
-            };
-            Ok((text("code")?, text("message")?))
-        });
-        findings.collect()
-    }
-
     /// A block device, by the kernel's name.
     pub fn device(&self, name: &str) -> Result<&Value> {
         let devices = self.list("/devices")?;

@@ -233,6 +233,9 @@ fn with_slow_storage() -> Result<()> {
     let plan = Plan::new(&build).limit(Limit::MemoryBytes(MEMORY_BYTES)).data_on(volume.clone());
     let plan =
         plan.setting("fsync", "on").setting("shared_buffers", "8MB").setting("maintenance_work_mem", "8MB");
+    // Autovacuum comes when its table lets it.
+    let plan = plan.setting("autovacuum", "on").setting("autovacuum_naptime", "1");
+    let plan = plan.setting("autovacuum_vacuum_cost_delay", "0");
     let server = match plan.setting("bgwriter_lru_maxpages", "0").start() {
         Ok(server) => server,
         Err(error) => {
@@ -247,6 +250,9 @@ fn with_slow_storage() -> Result<()> {
     );
     let index = "create unique index on small (id)";
     server.psql(["-c", &small, "-c", index, "-c", "create table hot as select 1 as id, 0 as v"])?;
+    for table in ["pgbench_accounts", "pgbench_history", "small", "hot"] {
+        server.psql(["-c", &format!("alter table {table} set (autovacuum_enabled = off)")])?;
+    }
     server.psql(["-c", "vacuum analyze", "-c", "checkpoint"])?;
 
     let mut rows = Verdict::default();
@@ -320,18 +326,18 @@ fn background(server: &Server, volume: &Arc<Volume>, rows: &mut Verdict) -> Resu
     volume.reshape(&"".parse()?)?;
     server.psql(["-c", "update pgbench_accounts set abalance = 1 where aid % 4 = 0", "-c", "checkpoint"])?;
     volume.reshape(&"read=1ms write=1ms bytes_per_s=20000000".parse()?)?;
-    let settings = [("autovacuum", "on"), ("autovacuum_naptime", "1"), ("autovacuum_vacuum_cost_delay", "0")];
-    for (name, value) in settings {
-        server.psql(["-c", &format!("alter system set {name} = {value}")])?;
-    }
-    server.psql(["-c", "select pg_reload_conf()"])?;
+    let autovacuum = |on: &str| -> Result<()> {
+        server.psql(["-c", &format!("alter table pgbench_accounts set (autovacuum_enabled = {on})")])?;
+        Ok(())
+    };
+    autovacuum("on")?;
     let mut observer = server.connect()?;
     poll::until("autovacuum to begin", Duration::from_secs(20), || {
         Ok((observer.number("select count(*) from pg_stat_progress_vacuum")? > 0.0).then_some(()))
     })?;
     drop(observer);
     rows.check("autovacuum", &under_load_of(server, &["-S", "-c", "1"], length)?)?;
-    server.psql(["-c", "alter system set autovacuum = off", "-c", "select pg_reload_conf()"])?;
+    autovacuum("off")?;
     server.psql(["-c", "select pg_terminate_backend(pid) from pg_stat_progress_vacuum"])?;
 
     // Every write waits for the device, as it does where the kernel has too many dirty pages.
