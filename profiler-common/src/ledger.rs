@@ -116,7 +116,9 @@ pub struct Ledger {
     link: Link,
     /// Waits for I/O since the last clear, of the buckets in [`crate::block::LINKED_BUCKETS`].
     pub storage: [StorageTotals; LINKED],
-    reserved_storage: u64,
+    /// When the task asked for a request that is not made yet, ns; the begin of the gap that is not split yet if it spent
+    /// that one asking; 0 = neither.
+    asked_ns: u64,
 }
 crate::shared!(Ledger, 64 + 16 * BUCKET_SLOTS + 24 * EVENT_ENTRIES + 128);
 
@@ -154,6 +156,7 @@ impl Ledger {
         self.n_gaps = 0;
         self.clear_storage();
         self.link = Link::default();
+        self.asked_ns = 0;
     }
 
     #[inline(always)]
@@ -331,6 +334,30 @@ impl Ledger {
         self.link = link;
     }
 
+    /// The task, running, asks for a request. Before it is made it may have to wait for its turn.
+    #[inline(always)]
+    pub fn ask(&mut self, now_ns: u64) {
+        if self.state == RUNNING || self.asked_ns != self.charged_to_ns {
+            self.asked_ns = now_ns;
+        }
+    }
+
+    /// The request is made. Returns since when it was asked for, ns.
+    #[inline(always)]
+    pub fn made(&mut self, now_ns: u64) -> u64 {
+        let asked_ns = self.asked_ns;
+        if asked_ns == 0 {
+            return now_ns;
+        }
+        if self.state == RUNNING || asked_ns > self.charged_to_ns {
+            self.asked_ns = 0;
+            return asked_ns;
+        }
+        let first = asked_ns < self.charged_to_ns;
+        self.asked_ns = self.charged_to_ns;
+        if first { asked_ns } else { now_ns }
+    }
+
     /// The task leaves the CPU. [`Ledger::close_gap`] and [`Ledger::run_to`] came before.
     ///
     /// `event` is the dense index of the wait, or [`PREEMPTED`]; `run_delay_ns` the task's run-queue clock.
@@ -366,16 +393,27 @@ impl Ledger {
         self.note_event(blocked_ns, losses);
     }
 
-    /// Splits a wait for I/O over the parts of the request that ended it.
+    /// Splits a wait for I/O over the parts of the request that ended it. A wait no request of which is known is one for
+    /// its turn, if the task had asked for a request that was not made before the wait was over.
     #[inline(always)]
     fn charge_storage(&mut self, bucket: u32, woke_ns: u64) {
+        let out_ns = self.charged_to_ns;
+        let (link, asked_ns) = (self.link, self.asked_ns);
+        let linked = link.ended(out_ns, woke_ns);
+        if linked || asked_ns == out_ns {
+            self.asked_ns = 0;
+        }
         let at = match bucket & (BUCKET_SLOTS as u32 - 1) {
             PAGE_READ => 0,
             WAL_FSYNC => 1,
             _ => return,
         };
         self.storage_used = 1;
-        self.storage[at].add(self.link, self.charged_to_ns, woke_ns);
+        if !linked && asked_ns != 0 && asked_ns <= out_ns {
+            self.storage[at].add_queued(woke_ns - out_ns);
+        } else {
+            self.storage[at].add(link, out_ns, woke_ns);
+        }
     }
 
     /// The gap's run-queue part by the kernel's clock.

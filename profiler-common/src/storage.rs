@@ -37,11 +37,17 @@ pub struct Link {
 crate::shared!(Link, 24);
 
 impl Link {
+    /// Whether the request was completed in a wait, and so can be what ended it.
+    #[inline(always)]
+    pub fn ended(self, out_ns: u64, woke_ns: u64) -> bool {
+        self.completed_ns >= out_ns && self.completed_ns <= woke_ns
+    }
+
     /// Cuts a wait at the request's instants; the parts add up to the wait. A request that was not completed in the
     /// wait is not what ended it. What lies before the request was made, the request does not explain.
     #[inline(always)]
     pub fn split(self, out_ns: u64, woke_ns: u64) -> [u64; STORAGE_PARTS] {
-        if self.completed_ns < out_ns || self.completed_ns > woke_ns {
+        if !self.ended(out_ns, woke_ns) {
             return [0, 0, 0, woke_ns - out_ns];
         }
         let issued_ns = clip(self.issued_ns, out_ns, self.completed_ns);
@@ -85,7 +91,15 @@ impl StorageTotals {
             at += 1;
         }
         self.waits += 1;
-        self.linked += (link.completed_ns >= out_ns && link.completed_ns <= woke_ns) as u64;
+        self.linked += link.ended(out_ns, woke_ns) as u64;
+    }
+
+    /// Adds one wait for the turn to make a request.
+    #[inline(always)]
+    pub fn add_queued(&mut self, blocked_ns: u64) {
+        self.parts[part::QUEUE] += blocked_ns;
+        self.waits += 1;
+        self.linked += 1;
     }
 
     /// Adds the waits of another.

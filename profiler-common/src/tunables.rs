@@ -80,6 +80,10 @@ pub mod global {
     pub const FLAGS_FLUSH: &str = "FLAGS_FLUSH";
     /// Bit of `cmd_flags` of a request somebody waits for: `REQ_SYNC`.
     pub const FLAG_SYNC: &str = "FLAG_SYNC";
+    /// Offset of `bi_bdev` in `bio`, bytes.
+    pub const BIO_DEVICE: &str = "BIO_DEVICE";
+    /// Offset of `bd_disk` in `block_device`, bytes.
+    pub const DEVICE_DISK: &str = "DEVICE_DISK";
     /// 1 where tracepoints of requests pass the queue first (before kernel 5.11).
     pub const QUEUE_IS_ARGUMENT: &str = "QUEUE_IS_ARGUMENT";
     /// 1 where a unit ends at the backend's next idle sleep instead of at its send (`--borders sched`).

@@ -147,3 +147,71 @@ fn storage_adds_up_to_the_blocked_time_of_the_waits_for_io_of_its_bucket() {
     life.backend.close(2);
     assert_eq!(life.backend.ledger.storage, [StorageTotals::default(); 2], "the next unit begins with none");
 }
+
+impl Life {
+    fn pass(&mut self, ns: u64) {
+        self.now_ns += ns;
+        self.advance();
+    }
+
+    fn queued_ns(&self) -> u64 {
+        self.backend.ledger.storage[1].parts[part::QUEUE]
+    }
+}
+
+#[test]
+fn waiting_for_the_turn_to_make_a_request_is_queueing() {
+    let mut life = Life::new();
+    life.pass(5);
+    let asked_ns = life.now_ns;
+    life.backend.ledger.ask(asked_ns);
+    // Woken in between without getting its turn, then with it.
+    life.wait(SYNCS, 300, None);
+    life.wait(SYNCS, 200, None);
+    assert_eq!(life.backend.ledger.made(life.now_ns), asked_ns);
+    // The next request needs no turn, and is waited for itself.
+    life.backend.ledger.ask(life.now_ns);
+    assert_eq!(life.backend.ledger.made(life.now_ns + 2), life.now_ns, "asked for just now");
+    let at = life.now_ns;
+    life.wait(SYNCS, 100, Some(link(at, at + 5, at + 100)));
+    let syncs = life.backend.ledger.storage[1];
+    assert_eq!(syncs.parts, [500, 90, 10, 0], "{syncs:?}");
+    assert_eq!((syncs.waits, syncs.linked), (3, 3));
+    life.wait(SYNCS, 60, None);
+    assert_eq!(life.backend.ledger.storage[1].parts[part::UNLINKED], 60, "nothing was asked for");
+}
+
+#[test]
+fn a_request_made_before_the_gap_is_split_is_remembered_with_the_gap() {
+    let mut life = Life::new();
+    life.pass(5);
+    life.backend.ledger.ask(life.now_ns);
+    // Back from its turn, not seen in its own context again before two requests are made.
+    life.now_ns += 10;
+    life.advance();
+    life.backend.switch_out(5, SYNCS, false, 0);
+    life.now_ns += 400;
+    life.backend.ledger.wake(life.now_ns);
+    life.backend.ledger.switch_in(life.now_ns + 1, &mut NoLoss);
+    let asked_ns = life.now_ns - 410;
+    assert_eq!(life.backend.ledger.made(life.now_ns + 2), asked_ns);
+    life.backend.ledger.ask(life.now_ns + 3);
+    assert_eq!(life.backend.ledger.made(life.now_ns + 4), life.now_ns + 4);
+    life.now_ns += 5;
+    life.advance();
+    assert_eq!(life.queued_ns(), 400);
+    life.wait(SYNCS, 60, None);
+    assert_eq!(life.queued_ns(), 400, "only that gap was spent asking");
+}
+
+#[test]
+fn a_wait_ended_by_ones_request_is_over_with_asking() {
+    let mut life = Life::new();
+    life.pass(5);
+    // Merged into a request that was there already: it is never made.
+    life.backend.ledger.ask(life.now_ns);
+    let at = life.now_ns + 10;
+    life.wait(SYNCS, 100, Some(link(at - 50, at - 40, at + 90)));
+    life.wait(SYNCS, 70, None);
+    assert_eq!(life.backend.ledger.storage[1].parts, [0, 90, 10, 70]);
+}

@@ -23,7 +23,7 @@ use profiler_common::{
 
 use crate::{
     maps,
-    request::{Flags, KernelRequest},
+    request::{Flags, KernelBio, KernelRequest},
     server,
     task::Task,
 };
@@ -58,6 +58,18 @@ pub static DEVICE_USERS: PerCpuArray<UserTotals> = PerCpuArray::with_max_entries
 /// The last request each CPU completed.
 #[map]
 pub static COMPLETED: PerCpuArray<Completion> = PerCpuArray::with_max_entries(1, 0);
+
+/// `block_bio_queue(bio *bio)`: a task asks for what will become a request, or a part of one. Between the two it may have
+/// to wait for its turn: until the device has a request to spare, or write-back throttling lets it.
+#[btf_tracepoint(function = "block_bio_queue")]
+pub fn block_bio_queue(ctx: BtfTracePointContext) -> i32 {
+    let Some(backend) = maps::backend(maps::slot_of(Task::current().pid())) else { return 0 };
+    if position(KernelBio::first(&ctx).device()).is_some() {
+        // SAFETY: the helper has no arguments.
+        backend.ledger.ask(unsafe { bpf_ktime_get_ns() });
+    }
+    0
+}
 
 /// `block_io_start(request *rq)`, kernel 6.5 and later: a request was made, in the context of who asks for it.
 #[btf_tracepoint(function = "block_io_start")]
@@ -119,8 +131,8 @@ fn made(request: KernelRequest) -> i32 {
     let Some(device) = watched(request) else { return 0 };
     let flags = request.flags();
     // SAFETY: the helper has no arguments.
-    let made_ns = unsafe { bpf_ktime_get_ns() };
-    let (slot, user) = asker(flags);
+    let now_ns = unsafe { bpf_ktime_get_ns() };
+    let (slot, user, made_ns) = asker(flags, now_ns);
     let flush = flags.asks_for_flush();
     if flush && let Some(state) = state(device) {
         state.flush_asked_ns = made_ns;
@@ -139,7 +151,7 @@ fn made(request: KernelRequest) -> i32 {
         && let Some(state) = state(device)
     {
         // Its memory is used again: the completion was not traced.
-        leave(state, made_ns);
+        leave(state, now_ns);
     }
     *entry = new;
     0
@@ -287,7 +299,12 @@ fn completed(request: KernelRequest, failed: bool, bytes: u32) -> i32 {
 /// Index of the watched device a request is for.
 #[inline(always)]
 fn watched(request: KernelRequest) -> Option<u32> {
-    let number = request.device();
+    position(request.device())
+}
+
+/// Index of a watched device by its number.
+#[inline(always)]
+fn position(number: u32) -> Option<u32> {
     let devices = DEVICES.get(0)?;
     let mut at = 0;
     while at < MOST_DEVICES {
@@ -360,23 +377,30 @@ fn add(to: &mut u64, by: u64) {
     unsafe { asm!("lock *(u64 *)({to} + 0) += {by}", to = in(reg) to, by = in(reg) by, options(nostack)) };
 }
 
-/// Slot and user of whoever runs now.
+/// Slot and user of whoever makes a request now, and since when it has asked for it.
 #[inline(always)]
-fn asker(flags: Flags) -> (u32, u32) {
+fn asker(flags: Flags, now_ns: u64) -> (u32, u32, u64) {
     let task = Task::current();
-    let mut slot = maps::slot_of(task.pid());
-    if slot == 0 {
-        // A thread that does a backend's work in the kernel (io_uring).
-        slot = maps::slot_of(task.process());
-    }
+    let slot = maps::slot_of(task.pid());
     if let Some(backend) = maps::backend(slot) {
         if backend.status == 0 {
             // Forked, and not asleep for the first time yet.
             server::resolve_status(backend);
         }
-        return (slot as u32, user::BACKEND_TYPE + (backend.backend_type & (user::BACKEND_TYPES - 1)));
+        return (slot as u32, type_of(backend), backend.ledger.made(now_ns));
     }
-    if task.is_kernel_thread() { (0, kernel_thread(flags)) } else { (0, user::OTHER_PROCESS) }
+    // A thread that does a backend's work in the kernel (io_uring).
+    let slot = maps::slot_of(task.process());
+    if let Some(backend) = maps::backend(slot) {
+        return (slot as u32, type_of(backend), now_ns);
+    }
+    let user = if task.is_kernel_thread() { kernel_thread(flags) } else { user::OTHER_PROCESS };
+    (0, user, now_ns)
+}
+
+#[inline(always)]
+fn type_of(backend: &Backend) -> u32 {
+    user::BACKEND_TYPE + (backend.backend_type & (user::BACKEND_TYPES - 1))
 }
 
 /// What the kernel thread that runs now is, by its name.

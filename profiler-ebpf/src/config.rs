@@ -57,6 +57,8 @@ globals! {
     FLAGS_FLUSH: u32,
     FLAG_SYNC: u32,
     QUEUE_IS_ARGUMENT: u32,
+    BIO_DEVICE: u32,
+    DEVICE_DISK: u32,
     REGISTERS_SYSCALL: u32,
     KILL: u32,
     FUTEX: u32,

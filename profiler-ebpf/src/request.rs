@@ -4,7 +4,7 @@ use aya_ebpf::programs::BtfTracePointContext;
 use profiler_common::block::operation;
 
 use crate::config::{
-    DISK_IS_IN_REQUEST, DISK_MAJOR, DISK_MINOR, FLAG_SYNC, FLAGS_FLUSH, OPERATION_DISCARD, OPERATION_DRIVER,
+    BIO_DEVICE, DEVICE_DISK, DISK_IS_IN_REQUEST, DISK_MAJOR, DISK_MINOR, FLAG_SYNC, FLAGS_FLUSH, OPERATION_DISCARD, OPERATION_DRIVER,
     OPERATION_FLUSH, OPERATION_MASK, QUEUE_DISK, QUEUE_IS_ARGUMENT, REQUEST_BYTES, REQUEST_DISK,
     REQUEST_FLAGS, REQUEST_QUEUE,
 };
@@ -44,9 +44,7 @@ impl KernelRequest {
         } else {
             load(load(self.0, REQUEST_QUEUE.load()), QUEUE_DISK.load())
         };
-        let major: u32 = load(disk, DISK_MAJOR.load());
-        let minor: u32 = load(disk, DISK_MINOR.load());
-        major << MINOR_BITS | minor
+        number_of(disk)
     }
 
     /// Operation and flags.
@@ -60,6 +58,32 @@ impl KernelRequest {
     pub fn bytes(self) -> u32 {
         load(self.0, REQUEST_BYTES.load())
     }
+}
+
+/// A `bio` the verifier trusts: what a task asks for; requests are made of one or several.
+#[derive(Clone, Copy)]
+pub struct KernelBio(*const u8);
+
+impl KernelBio {
+    /// The bio of a tracepoint whose first argument it is.
+    #[inline(always)]
+    pub fn first(ctx: &BtfTracePointContext) -> Self {
+        KernelBio(ctx.arg(0))
+    }
+
+    /// Number of the whole device, as the kernel writes it; 0 = none.
+    #[inline(always)]
+    pub fn device(self) -> u32 {
+        number_of(load(load(self.0, BIO_DEVICE.load()), DEVICE_DISK.load()))
+    }
+}
+
+/// Number of a `gendisk`.
+#[inline(always)]
+fn number_of(disk: *const u8) -> u32 {
+    let major: u32 = load(disk, DISK_MAJOR.load());
+    let minor: u32 = load(disk, DISK_MINOR.load());
+    major << MINOR_BITS | minor
 }
 
 /// `cmd_flags` of a request.

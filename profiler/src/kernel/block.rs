@@ -44,6 +44,25 @@ pub struct BlockOffsets {
     pub flag_sync: u32,
     /// Whether tracepoints pass the queue before the request (until kernel 5.10).
     pub queue_is_argument: bool,
+    /// How a bio leads to its disk; `None` before kernel 5.12: waits for the turn to make a request are not told apart.
+    pub bio: Option<BioOffsets>,
+}
+
+/// Offsets on the way from a bio to its disk, bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BioOffsets {
+    /// `bio.bi_bdev`.
+    pub device: u32,
+    /// `block_device.bd_disk`.
+    pub disk: u32,
+}
+
+impl BioOffsets {
+    fn resolve(btf: &KernelBtf) -> Option<Self> {
+        let passes = btf.passes("block_bio_queue", &["bio"]).unwrap_or(false);
+        let device = btf.pointer("bio", "bi_bdev", "block_device").ok().filter(|_| passes)?;
+        Some(Self { device, disk: btf.pointer("block_device", "bd_disk", "gendisk").ok()? })
+    }
 }
 
 impl BlockOffsets {
@@ -79,6 +98,7 @@ impl BlockOffsets {
             flags_flush: 1 << bit("__REQ_PREFLUSH")? | 1 << bit("__REQ_FUA")?,
             flag_sync: 1 << bit("__REQ_SYNC")?,
             queue_is_argument: queue_is_argument(btf)?,
+            bio: BioOffsets::resolve(btf),
         })
     }
 }
@@ -102,7 +122,7 @@ fn queue_is_argument(btf: &KernelBtf) -> Result<bool, BtfError> {
 
 /// The tracepoints to watch the block layer with, in the order of attaching, or why it cannot be watched.
 pub fn tracepoints(features: &Features) -> Result<Vec<&'static str>, String> {
-    features.block.as_ref().map_err(Clone::clone)?;
+    let offsets = features.block.as_ref().map_err(Clone::clone)?;
     // Without them nothing can be told; the others refine.
     for needed in ["block_rq_issue", "block_rq_complete"] {
         if !features.has_tracepoint(needed) {
@@ -110,8 +130,11 @@ pub fn tracepoints(features: &Features) -> Result<Vec<&'static str>, String> {
         }
     }
     let made = if features.has_tracepoint("block_io_start") { "block_io_start" } else { "block_rq_insert" };
-    let mut tracepoints = vec!["block_rq_complete", "block_rq_requeue", "block_rq_merge", made];
-    tracepoints.retain(|name| features.has_tracepoint(name));
+    let mut tracepoints =
+        vec!["block_rq_complete", "block_rq_requeue", "block_rq_merge", "block_bio_queue", made];
+    tracepoints.retain(|name| {
+        features.has_tracepoint(name) && (*name != "block_bio_queue" || offsets.bio.is_some())
+    });
     tracepoints.push("block_rq_issue");
     Ok(tracepoints)
 }

@@ -15,13 +15,14 @@ use super::{
 };
 
 /// Tracepoints the probes attach to, or would rather.
-pub const TRACEPOINTS: [&str; 12] = [
+pub const TRACEPOINTS: [&str; 13] = [
     "sched_switch",
     "sched_waking",
     "sched_process_fork",
     "sched_process_exit",
     "sock_send_length",
     "sys_enter",
+    "block_bio_queue",
     "block_io_start",
     "block_rq_insert",
     "block_rq_issue",

@@ -42,7 +42,7 @@ pub(super) struct BlockMaps {
 }
 
 /// The load-time values; all zero where the block layer is not watched.
-pub(super) fn globals(plan: Option<&BlockPlan>) -> [(&'static str, u32); 17] {
+pub(super) fn globals(plan: Option<&BlockPlan>) -> [(&'static str, u32); 19] {
     let offsets = plan.map(|plan| plan.offsets).unwrap_or_default();
     [
         (global::TASK_TGID, offsets.task_tgid),
@@ -62,6 +62,8 @@ pub(super) fn globals(plan: Option<&BlockPlan>) -> [(&'static str, u32); 17] {
         (global::FLAGS_FLUSH, offsets.flags_flush),
         (global::FLAG_SYNC, offsets.flag_sync),
         (global::QUEUE_IS_ARGUMENT, u32::from(offsets.queue_is_argument)),
+        (global::BIO_DEVICE, offsets.bio.map_or(0, |bio| bio.device)),
+        (global::DEVICE_DISK, offsets.bio.map_or(0, |bio| bio.disk)),
     ]
 }
 

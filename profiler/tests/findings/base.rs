@@ -113,6 +113,7 @@ pub fn device(profile: &mut Profile, name: &str, reads: u64) -> usize {
         scheduler: None,
         holds: Vec::new(),
         operations: vec![Operation {
+            asked: None,
             operation: "read".to_owned(),
             count: reads,
             per_s: reads as f64 / 10.0,

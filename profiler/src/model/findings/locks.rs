@@ -103,18 +103,17 @@ fn is_idle(open: &OpenTransaction, profile: &Profile) -> bool {
 
 /// Locks are a large part, and neither storage nor an idle holder is why.
 pub(super) fn lock_waits(profile: &Profile) -> Option<Found> {
-    let part = share(profile, Bucket::Lock).filter(|part| *part >= LARGE_PART)?;
+    let lock_ns = mean_ns(profile, Bucket::Lock)?;
     let latency_ns = latency_ns(profile)?;
-    let elsewhere = [STORAGE.as_slice(), &[Bucket::Client]];
-    let explained = elsewhere.into_iter().filter_map(|causes| lock_caused_by_ns(profile, causes));
-    if explained.filter_map(|ns| ratio(ns, latency_ns)).any(|part| part >= CAUSED) {
-        return None;
-    }
+    let elsewhere = [STORAGE.as_slice(), &[Bucket::Client]].concat();
+    let rest_ns = lock_ns.saturating_sub(lock_caused_by_ns(profile, &elsewhere).unwrap_or(0));
+    ratio(rest_ns, latency_ns).filter(|part| *part >= LARGE_PART)?;
+    let part = share(profile, Bucket::Lock)?;
     let mut evidence = Evidence::default();
     let mut message = format!(
         "Waiting for locks is {} of a transaction ({} of {})",
         evidence.share("lock_share", part),
-        evidence.duration("lock_mean_ns", mean_ns(profile, Bucket::Lock)?),
+        evidence.duration("lock_mean_ns", lock_ns),
         evidence.duration("latency_mean_ns", latency_ns)
     );
     let first = budget(profile, Bucket::Lock)?.events.first();
