@@ -271,7 +271,7 @@ fn difference(
             None => now,
         };
         let grown = end.wrapping_sub(before.sums[sum]) as u64;
-        let until = if width == 0 { 0 } else { grown * part / width };
+        let until = (grown * part).checked_div(width).unwrap_or(0);
         let ns = ((now.wrapping_sub(before.sums[sum]) as u64).saturating_sub(until)) << UNIT_BITS;
         into[slot_of(sum)] = ns;
         charged_ns += ns;

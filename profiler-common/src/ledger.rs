@@ -22,6 +22,7 @@ use crate::{
     event::PREEMPTED,
     history::Gap,
     loss::Loss,
+    storage::{LINKED, Link, StorageTotals},
 };
 
 /// Distinct wait events kept per transaction. More than ten were never seen in one.
@@ -31,6 +32,9 @@ const UNKNOWN: u32 = 0;
 const RUNNING: u32 = 1;
 const OFF: u32 = 2;
 const RESUMED: u32 = 3;
+
+const PAGE_READ: u32 = Bucket::PageRead as u32;
+const WAL_FSYNC: u32 = Bucket::WalFsync as u32;
 
 /// One wait event's share of a transaction.
 #[repr(C)]
@@ -68,6 +72,15 @@ pub struct SchedulerClock {
 }
 crate::shared!(SchedulerClock, 16);
 
+/// The parts of a stretch that is not charged yet, ns.
+#[derive(Default)]
+struct OpenStretch {
+    cpu_ns: u64,
+    blocked_ns: u64,
+    run_queue_ns: u64,
+    unknown_ns: u64,
+}
+
 /// One task's time line.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
@@ -91,15 +104,23 @@ pub struct Ledger {
     pub n_gaps: u32,
     /// When its last snapshot was taken, in the units of [`crate::history`].
     pub snapshot_at: u32,
-    reserved: u32,
+    /// 1 if `storage` is not all zero: most units wait for no I/O and need not clear it.
+    pub storage_used: u32,
     /// Time by bucket since the last clear, ns.
     pub buckets: [u64; BUCKET_SLOTS],
     /// Time by bucket over the task's life, ns.
     pub life: [u64; BUCKET_SLOTS],
     /// Waits by event since the last clear.
     pub events: [EventCharge; EVENT_ENTRIES],
+    /// The request whose completion woke the task last. Written by whoever wakes it, while it sleeps.
+    link: Link,
+    /// Waits for I/O since the last clear, of the buckets in [`crate::block::LINKED_BUCKETS`].
+    pub storage: [StorageTotals; LINKED],
+    /// When the task asked for a request that is not made yet, ns; the begin of the gap that is not split yet if it spent
+    /// that one asking; 0 = neither.
+    asked_ns: u64,
 }
-crate::shared!(Ledger, 64 + 16 * BUCKET_SLOTS + 24 * EVENT_ENTRIES);
+crate::shared!(Ledger, 64 + 16 * BUCKET_SLOTS + 24 * EVENT_ENTRIES + 128);
 
 /// Where the ledger reports what it could not do: a counter per kind of loss.
 pub trait LossCounter {
@@ -133,6 +154,15 @@ impl Ledger {
         self.life = [0; BUCKET_SLOTS];
         self.n_events = 0;
         self.n_gaps = 0;
+        self.clear_storage();
+        self.link = Link::default();
+        self.asked_ns = 0;
+    }
+
+    #[inline(always)]
+    fn clear_storage(&mut self) {
+        self.storage_used = 0;
+        self.storage = [StorageTotals::default(); LINKED];
     }
 
     /// Forgets what was charged; the next charges belong to a new owner that begins at `charged_to_ns`.
@@ -140,6 +170,9 @@ impl Ledger {
     pub fn clear(&mut self) {
         zero(&mut self.buckets);
         self.n_events = 0;
+        if self.storage_used != 0 {
+            self.clear_storage();
+        }
     }
 
     /// Whether the task, now running in its own context, is back from a gap that is not split yet. Finds the end of
@@ -224,6 +257,50 @@ impl Ledger {
         }
     }
 
+    /// Where the task is at `now_ns`, and since when: the stretch from `charged_to_ns` on, as far as it can be told before
+    /// its end is seen. The parts add up to it.
+    fn open_stretch(&self, now_ns: u64) -> OpenStretch {
+        let now_ns = now_ns.max(self.charged_to_ns);
+        let whole_ns = now_ns - self.charged_to_ns;
+        let mut stretch = OpenStretch::default();
+        match self.state {
+            RUNNING => stretch.cpu_ns = whole_ns,
+            OFF | RESUMED => {
+                let resumed_ns = self.resumed_ns.clamp(self.charged_to_ns, now_ns);
+                let end_ns = if self.state == RESUMED { resumed_ns } else { now_ns };
+                stretch.cpu_ns = now_ns - end_ns;
+                let woken = self.woken_ns >= self.charged_to_ns && self.woken_ns <= end_ns;
+                let woke_ns = match (self.event == PREEMPTED, woken) {
+                    (true, _) => self.charged_to_ns,
+                    (false, true) => self.woken_ns,
+                    (false, false) => end_ns,
+                };
+                stretch.blocked_ns = woke_ns - self.charged_to_ns;
+                stretch.run_queue_ns = end_ns - woke_ns;
+            }
+            _ => stretch.unknown_ns = whole_ns,
+        }
+        stretch
+    }
+
+    /// Time by bucket over the task's life up to `now_ns`, what it is doing now included.
+    pub fn life_at(&self, now_ns: u64) -> [u64; BUCKET_SLOTS] {
+        let mut life = self.life;
+        let stretch = self.open_stretch(now_ns);
+        life[Bucket::Cpu as usize] += stretch.cpu_ns;
+        life[self.bucket as usize & (BUCKET_SLOTS - 1)] += stretch.blocked_ns;
+        life[Bucket::RunQueue as usize] += stretch.run_queue_ns;
+        life[Bucket::Unattributed as usize] += stretch.unknown_ns;
+        life
+    }
+
+    /// The wait the task is in at `now_ns`, not yet among its events; its number of waits is zero, for it is not over.
+    pub fn open_wait(&self, now_ns: u64) -> Option<EventCharge> {
+        let OpenStretch { blocked_ns, run_queue_ns, .. } = self.open_stretch(now_ns);
+        let waits = matches!(self.state, OFF | RESUMED) && self.event != PREEMPTED;
+        waits.then_some(EventCharge { event: self.event, waits: 0, blocked_ns, run_queue_ns })
+    }
+
     /// The task comes onto a CPU. Its run-queue clock is not up to date yet, so nothing is charged.
     #[inline(always)]
     pub fn switch_in(&mut self, now_ns: u64, losses: &mut impl LossCounter) {
@@ -242,6 +319,43 @@ impl Ledger {
     #[inline(always)]
     pub fn wake(&mut self, now_ns: u64) {
         self.woken_ns = now_ns;
+    }
+
+    /// Whether the wait in progress, or the last one, is for file I/O of its own.
+    #[inline(always)]
+    pub fn waits_for_storage(&self) -> bool {
+        self.bucket & kind::STORAGE != 0
+    }
+
+    /// The completion of a request is what wakes the task. As with [`Ledger::wake`], it counts only inside the gap it
+    /// lies in.
+    #[inline(always)]
+    pub fn link(&mut self, link: Link) {
+        self.link = link;
+    }
+
+    /// The task, running, asks for a request. Before it is made it may have to wait for its turn.
+    #[inline(always)]
+    pub fn ask(&mut self, now_ns: u64) {
+        if self.state == RUNNING || self.asked_ns != self.charged_to_ns {
+            self.asked_ns = now_ns;
+        }
+    }
+
+    /// The request is made. Returns since when it was asked for, ns.
+    #[inline(always)]
+    pub fn made(&mut self, now_ns: u64) -> u64 {
+        let asked_ns = self.asked_ns;
+        if asked_ns == 0 {
+            return now_ns;
+        }
+        if self.state == RUNNING || asked_ns > self.charged_to_ns {
+            self.asked_ns = 0;
+            return asked_ns;
+        }
+        let first = asked_ns < self.charged_to_ns;
+        self.asked_ns = self.charged_to_ns;
+        if first { asked_ns } else { now_ns }
     }
 
     /// The task leaves the CPU. [`Ledger::close_gap`] and [`Ledger::run_to`] came before.
@@ -272,8 +386,34 @@ impl Ledger {
             self.resumed_ns - self.queued_ns(run_delay_ns, losses)
         };
         let (bucket, blocked_ns) = (self.bucket, woke_ns - self.charged_to_ns);
+        if bucket & kind::STORAGE != 0 {
+            self.charge_storage(bucket, woke_ns);
+        }
         self.charge_to(bucket, woke_ns, losses);
         self.note_event(blocked_ns, losses);
+    }
+
+    /// Splits a wait for I/O over the parts of the request that ended it. A wait no request of which is known is one for
+    /// its turn, if the task had asked for a request that was not made before the wait was over.
+    #[inline(always)]
+    fn charge_storage(&mut self, bucket: u32, woke_ns: u64) {
+        let out_ns = self.charged_to_ns;
+        let (link, asked_ns) = (self.link, self.asked_ns);
+        let linked = link.ended(out_ns, woke_ns);
+        if linked || asked_ns == out_ns {
+            self.asked_ns = 0;
+        }
+        let at = match bucket & (BUCKET_SLOTS as u32 - 1) {
+            PAGE_READ => 0,
+            WAL_FSYNC => 1,
+            _ => return,
+        };
+        self.storage_used = 1;
+        if !linked && asked_ns != 0 && asked_ns <= out_ns {
+            self.storage[at].add_queued(woke_ns - out_ns);
+        } else {
+            self.storage[at].add(link, out_ns, woke_ns);
+        }
     }
 
     /// The gap's run-queue part by the kernel's clock.

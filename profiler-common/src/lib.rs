@@ -7,6 +7,7 @@
 #![no_std]
 
 pub mod backend;
+pub mod block;
 pub mod bucket;
 pub mod event;
 pub mod flush;
@@ -15,7 +16,9 @@ pub mod histogram;
 pub mod history;
 pub mod ledger;
 pub mod loss;
+pub mod process;
 pub mod record;
+pub mod storage;
 pub mod totals;
 pub mod tunables;
 

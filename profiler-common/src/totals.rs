@@ -1,6 +1,10 @@
 //! Sums kept in the kernel, one copy per CPU: always exact, whatever happens to the records.
 
-use crate::{bucket::BUCKET_SLOTS, loss::LOSSES};
+use crate::{
+    bucket::BUCKET_SLOTS,
+    loss::LOSSES,
+    storage::{LINKED, StorageTotals},
+};
 
 /// Sums over finished units (see [`crate::backend`]).
 #[repr(C)]
@@ -32,12 +36,14 @@ pub struct Totals {
     pub buckets: [u64; BUCKET_SLOTS],
     /// Counters of [`crate::loss::Loss`].
     pub losses: [u64; LOSSES],
+    /// Waits for I/O of the buckets in [`crate::block::LINKED_BUCKETS`], over the units.
+    pub storage: [StorageTotals; LINKED],
 }
-crate::shared!(Totals, 8 * (11 + BUCKET_SLOTS + LOSSES));
+crate::shared!(Totals, 8 * (11 + BUCKET_SLOTS + LOSSES) + 48 * LINKED);
 
 /// Sums of one wait event over finished units.
 #[repr(C)]
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EventTotals {
     /// How often it was waited for.
     pub waits: u64,

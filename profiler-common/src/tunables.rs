@@ -48,6 +48,44 @@ pub mod global {
     pub const TYPE_CLIENT_BACKEND: &str = "TYPE_CLIENT_BACKEND";
     /// Dense index of `Client/ClientRead`.
     pub const CLIENT_READ: &str = "CLIENT_READ";
+    /// Offset of `tgid` in `task_struct`, bytes.
+    pub const TASK_TGID: &str = "TASK_TGID";
+    /// Offset of `flags` in `task_struct`, bytes.
+    pub const TASK_FLAGS: &str = "TASK_FLAGS";
+    /// Offset of `q` in `request`, bytes.
+    pub const REQUEST_QUEUE: &str = "REQUEST_QUEUE";
+    /// Offset of `disk` in `request_queue`, bytes.
+    pub const QUEUE_DISK: &str = "QUEUE_DISK";
+    /// Offset of `rq_disk` in `request`, bytes, where [`DISK_IS_IN_REQUEST`].
+    pub const REQUEST_DISK: &str = "REQUEST_DISK";
+    /// 1 where the request itself leads to its disk (before kernel 5.17).
+    pub const DISK_IS_IN_REQUEST: &str = "DISK_IS_IN_REQUEST";
+    /// Offset of `major` in `gendisk`, bytes.
+    pub const DISK_MAJOR: &str = "DISK_MAJOR";
+    /// Offset of `first_minor` in `gendisk`, bytes.
+    pub const DISK_MINOR: &str = "DISK_MINOR";
+    /// Offset of `cmd_flags` in `request`, bytes.
+    pub const REQUEST_FLAGS: &str = "REQUEST_FLAGS";
+    /// Offset of `__data_len` in `request`, bytes.
+    pub const REQUEST_BYTES: &str = "REQUEST_BYTES";
+    /// The bits of `cmd_flags` that hold the operation.
+    pub const OPERATION_MASK: &str = "OPERATION_MASK";
+    /// Value of `REQ_OP_FLUSH`.
+    pub const OPERATION_FLUSH: &str = "OPERATION_FLUSH";
+    /// Value of `REQ_OP_DISCARD`.
+    pub const OPERATION_DISCARD: &str = "OPERATION_DISCARD";
+    /// Smallest operation that is a driver's own command and no I/O.
+    pub const OPERATION_DRIVER: &str = "OPERATION_DRIVER";
+    /// Bits of `cmd_flags` that ask for a flush with the request: `REQ_PREFLUSH` and `REQ_FUA`.
+    pub const FLAGS_FLUSH: &str = "FLAGS_FLUSH";
+    /// Bit of `cmd_flags` of a request somebody waits for: `REQ_SYNC`.
+    pub const FLAG_SYNC: &str = "FLAG_SYNC";
+    /// Offset of `bi_bdev` in `bio`, bytes.
+    pub const BIO_DEVICE: &str = "BIO_DEVICE";
+    /// Offset of `bd_disk` in `block_device`, bytes.
+    pub const DEVICE_DISK: &str = "DEVICE_DISK";
+    /// 1 where tracepoints of requests pass the queue first (before kernel 5.11).
+    pub const QUEUE_IS_ARGUMENT: &str = "QUEUE_IS_ARGUMENT";
     /// 1 where a unit ends at the backend's next idle sleep instead of at its send (`--borders sched`).
     pub const BORDERS_FROM_SCHEDULER: &str = "BORDERS_FROM_SCHEDULER";
     /// System-call number of `sendto`, for the border on `sys_enter`.

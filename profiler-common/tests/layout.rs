@@ -21,12 +21,12 @@ use profiler_common::{
 #[test]
 fn sizes() {
     let sizes = [
-        ("Ledger", size_of::<Ledger>(), align_of::<Ledger>(), 704),
-        ("Backend", size_of::<Backend>(), align_of::<Backend>(), 960),
+        ("Ledger", size_of::<Ledger>(), align_of::<Ledger>(), 832),
+        ("Backend", size_of::<Backend>(), align_of::<Backend>(), 1_088),
         ("EventCharge", size_of::<EventCharge>(), align_of::<EventCharge>(), 24),
         ("Flush", size_of::<Flush>(), align_of::<Flush>(), 64),
         ("FlushTotals", size_of::<FlushTotals>(), align_of::<FlushTotals>(), 24),
-        ("Totals", size_of::<Totals>(), align_of::<Totals>(), 344),
+        ("Totals", size_of::<Totals>(), align_of::<Totals>(), 440),
         ("EventTotals", size_of::<EventTotals>(), align_of::<EventTotals>(), 24),
         ("Histogram", size_of::<Histogram>(), align_of::<Histogram>(), 9_216),
         ("Record", size_of::<Record>(), align_of::<Record>(), 1_584),

@@ -4,11 +4,14 @@
 //! ends the request for the client.
 
 use aya_ebpf::{helpers::bpf_ktime_get_ns, macros::btf_tracepoint, programs::BtfTracePointContext};
-use profiler_common::backend::{Backend, IDLE_OR_FIRST, IN_UNIT, NOT_A_CLIENT, STARTING, UNSEEN};
+use profiler_common::{
+    backend::{Backend, IDLE_OR_FIRST, IN_UNIT, NOT_A_CLIENT, STARTING, UNSEEN},
+    event,
+};
 
 use crate::{
     config::{SENDTO, STATE_IDLE, STATE_IDLE_IN_TRANSACTION, STATE_IDLE_IN_TRANSACTION_ABORTED},
-    count, maps, server,
+    count, held, maps, server,
     task::Task,
 };
 
@@ -63,6 +66,11 @@ fn sent(ctx: &BtfTracePointContext, slot: u16, backend: &mut Backend, task: Task
     // SAFETY: the helper has no arguments.
     let now_ns = unsafe { bpf_ktime_get_ns() };
     maps::advance(slot, backend, now_ns, task.sched_info());
+    if backend.slept_held != 0 {
+        // Whatever it waited for, it has answered by now.
+        backend.slept_held = 0;
+        held::slept(slot, event::UNNAMED, false, now_ns);
+    }
     #[cfg(feature = "debug-probes")]
     aya_log_ebpf::info!(
         ctx,

@@ -11,6 +11,7 @@ use profiler_common::{
     ledger::{EVENT_ENTRIES, LossCounter},
     loss::Loss,
     record::{KIND_STATEMENT, KIND_TRANSACTION, Record, TEXT_BYTES},
+    storage::LINKED,
     tunables::Live,
 };
 
@@ -100,6 +101,13 @@ fn count_unit(backend: &mut Backend, transactions: u32, live: &Live) {
         bucket += 1;
     }
     totals.buckets[WAKE_TO_RUN as usize] += backend.ledger.buckets[WAKE_TO_RUN as usize];
+    if backend.ledger.storage_used != 0 {
+        let mut at = 0;
+        while at < LINKED {
+            totals.storage[at].merge(&backend.ledger.storage[at]);
+            at += 1;
+        }
+    }
     if backend.ledger.buckets[Bucket::WalFsync as usize] != 0 {
         totals.transactions_flushed += transactions as u64;
     }

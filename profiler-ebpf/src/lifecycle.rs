@@ -1,16 +1,13 @@
 //! Backends come by fork of the postmaster and leave by exit.
 
 use aya_ebpf::{helpers::bpf_ktime_get_ns, macros::btf_tracepoint, programs::BtfTracePointContext};
-use profiler_common::{
-    backend::{FREE, IN_UNIT},
-    ledger::LossCounter,
-    loss::Loss,
-};
+use profiler_common::{backend::IN_UNIT, ledger::LossCounter, loss::Loss};
 
 use crate::{
     config::POSTMASTER_PID,
     flush,
     maps::{self, BACKENDS, FREE_SLOTS, Losses},
+    process,
     task::Task,
 };
 
@@ -41,7 +38,8 @@ pub fn sched_process_fork(ctx: BtfTracePointContext) -> i32 {
 /// `sched_process_exit(task_struct *task)`
 #[btf_tracepoint(function = "sched_process_exit")]
 pub fn sched_process_exit(ctx: BtfTracePointContext) -> i32 {
-    let pid = Task::from_argument(ctx.arg(0)).pid();
+    let task = Task::from_argument(ctx.arg(0));
+    let pid = task.pid();
     let slot = maps::slot_of(pid);
     if slot == 0 {
         return 0;
@@ -50,8 +48,12 @@ pub fn sched_process_exit(ctx: BtfTracePointContext) -> i32 {
     if backend.phase == IN_UNIT {
         Losses.count(Loss::EndedInTransaction);
     }
+    // SAFETY: the helper has no arguments.
+    let now_ns = unsafe { bpf_ktime_get_ns() };
+    // The task that ends is the one that runs: what it did last is charged like everything before.
+    maps::advance(slot, backend, now_ns, task.sched_info());
     flush::end(backend);
-    backend.phase = FREE;
+    process::end(backend);
     maps::set_slot(pid, 0);
     if let Some(totals) = maps::totals() {
         totals.backends_ended += 1;

@@ -4,7 +4,10 @@
 //! [`profiler_common`]'s; this crate only reads the kernel and the server and keeps the sums.
 #![no_std]
 #![no_main]
+// For the one instruction the language has no name for on this machine, see `block::add`.
+#![feature(asm_experimental_arch)]
 
+mod block;
 mod border;
 mod config;
 mod count;
@@ -12,6 +15,8 @@ mod flush;
 mod held;
 mod lifecycle;
 mod maps;
+mod process;
+mod request;
 mod sched;
 mod server;
 mod task;

@@ -3,10 +3,10 @@
 
 use aya_ebpf::{
     macros::map,
-    maps::{Array, PerCpuArray, Queue, RingBuf},
+    maps::{Array, PerCpuArray, PerCpuHashMap, Queue, RingBuf},
 };
 use profiler_common::{
-    backend::Backend,
+    backend::{Backend, NOT_A_CLIENT},
     bucket::Bucket,
     event::EVENT_SLOTS,
     flush::{BACKEND_TYPES, FlushTotals},
@@ -15,11 +15,12 @@ use profiler_common::{
     history::History,
     ledger::{LossCounter, SchedInfo, SchedulerClock},
     loss::{LOSSES, Loss},
+    process::{EVENTS_GATHERED, Moved, PROCESS_EVENTS},
     totals::{EventTotals, Totals},
     tunables::Live,
 };
 
-use crate::{config::CLIENT_READ, held};
+use crate::{config::CLIENT_READ, held, process};
 
 const BPF_F_MMAPABLE: u32 = 1 << 10;
 
@@ -62,6 +63,15 @@ pub static STATEMENTS: PerCpuArray<[u32; 2]> = PerCpuArray::with_max_entries(1, 
 /// Sums per wait event.
 #[map]
 pub static EVENTS: PerCpuArray<EventTotals> = PerCpuArray::with_max_entries(EVENT_SLOTS as u32, 0);
+
+/// Sums of ended processes.
+#[map]
+pub static MOVED: PerCpuArray<Moved> = PerCpuArray::with_max_entries(1, 0);
+
+/// Sums per backend type and wait event of all but client backends. A hash, because an array of all pairs would take
+/// megabytes per CPU; it is only touched when a process ends or has waited for many things.
+#[map]
+pub static TYPE_EVENTS: PerCpuHashMap<u32, EventTotals> = PerCpuHashMap::with_max_entries(PROCESS_EVENTS, 0);
 
 /// Index of the wall-time histogram; below it, one per bucket.
 pub const WALL_HISTOGRAM: u32 = Bucket::ALL.len() as u32;
@@ -153,6 +163,9 @@ pub fn advance(slot: u16, backend: &mut Backend, now_ns: u64, sched_info: SchedI
             held::roused(slot, &gap);
         }
         held::note(slot, backend, gap);
+    }
+    if backend.phase == NOT_A_CLIENT && backend.ledger.n_events > EVENTS_GATHERED {
+        process::move_events(backend);
     }
 }
 

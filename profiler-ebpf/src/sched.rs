@@ -10,6 +10,7 @@ use profiler_common::{
 };
 
 use crate::{
+    block,
     config::{BORDERS_FROM_SCHEDULER, CLIENT_READ, STATE_IDLE, STATE_IS_ARGUMENT},
     count, flush, held,
     maps::{self, BUCKET_OF_EVENT, Losses},
@@ -52,6 +53,9 @@ pub fn sched_waking(ctx: BtfTracePointContext) -> i32 {
         // SAFETY: the helper has no arguments.
         let now_ns = unsafe { bpf_ktime_get_ns() };
         backend.ledger.wake(now_ns);
+        if backend.ledger.waits_for_storage() {
+            block::link(backend, slot, now_ns);
+        }
         if backend.ledger.is_held() {
             held::woken(slot, now_ns);
         }
@@ -64,6 +68,10 @@ fn switch_out(slot: u16, backend: &mut Backend, task: Task, now_ns: u64, runnabl
     let sched_info = task.sched_info();
     let run_delay_ns = sched_info.run_delay_ns;
     maps::advance(slot, backend, now_ns, sched_info);
+    // Before anything else: a parallel worker may never sleep.
+    if backend.status == 0 {
+        server::resolve_status(backend);
+    }
     if runnable {
         if BORDERS_FROM_SCHEDULER.load() != 0 {
             close_answered(backend);
@@ -75,9 +83,6 @@ fn switch_out(slot: u16, backend: &mut Backend, task: Task, now_ns: u64, runnabl
         // By a signal or a debugger: whatever it waited for last is not what holds it.
         backend.switch_out(UNNAMED, Bucket::Unattributed as u32, false, run_delay_ns);
         return;
-    }
-    if backend.status == 0 {
-        server::resolve_status(backend);
     }
     let event = match server::wait_event_info(backend) {
         Some(word) => event::index(word),

@@ -5,8 +5,12 @@ use aya_ebpf::helpers::generated::{bpf_get_current_task_btf, bpf_task_pt_regs};
 use profiler_common::ledger::SchedInfo;
 
 use crate::config::{
-    REGISTERS_SYSCALL, TASK_LAST_ARRIVAL, TASK_PID, TASK_RUN_DELAY, TASK_STATE, TASK_WRITES,
+    REGISTERS_SYSCALL, TASK_FLAGS, TASK_LAST_ARRIVAL, TASK_PID, TASK_RUN_DELAY, TASK_STATE, TASK_TGID,
+    TASK_WRITES,
 };
+
+/// `PF_KTHREAD`: <https://github.com/torvalds/linux/blob/v6.12/include/linux/sched.h#L1706>
+const KERNEL_THREAD: u32 = 0x0020_0000;
 
 /// A `task_struct` the verifier trusts: an argument of a BTF tracepoint, or the current task.
 #[derive(Clone, Copy)]
@@ -46,6 +50,18 @@ impl Task {
             run_delay_ns: self.load(TASK_RUN_DELAY.load()),
             last_arrival_ns: self.load(TASK_LAST_ARRIVAL.load()),
         }
+    }
+
+    /// Process id in the initial namespace: the same for all threads of a process.
+    #[inline(always)]
+    pub fn process(self) -> u32 {
+        self.load(TASK_TGID.load())
+    }
+
+    /// Whether it is a thread of the kernel's own.
+    #[inline(always)]
+    pub fn is_kernel_thread(self) -> bool {
+        self.load::<u32>(TASK_FLAGS.load()) & KERNEL_THREAD != 0
     }
 
     /// Number of the system call the task is in, whatever interrupts it; another number outside of one. Only where

@@ -4,6 +4,7 @@
 mod kernel_checks;
 mod render;
 mod server_checks;
+mod storage_check;
 
 use serde::Serialize;
 

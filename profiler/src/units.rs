@@ -114,9 +114,36 @@ pub fn bytes_per_s(value: f64) -> String {
     format!("{} MiB/s", rate(value / f64::from(1 << 20)))
 }
 
+/// A size with three significant digits and its binary unit: `512 B`, `8.00 KiB`, `125 MiB`.
+pub fn bytes(value: f64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut value = value;
+    let mut unit = 0;
+    while value >= 999.5 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    if unit == 0 { format!("{value:.0} B") } else { format!("{} {}", three_digits(value), UNITS[unit]) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes_have_binary_units() {
+        let cases = [
+            (0.0, "0 B"),
+            (512.0, "512 B"),
+            (1000.0, "0.98 KiB"),
+            (8192.0, "8.00 KiB"),
+            (125.0 * 1024.0 * 1024.0, "125 MiB"),
+            (1e15, "909 TiB"),
+        ];
+        for (value, written) in cases {
+            assert_eq!(bytes(value), written, "{value}");
+        }
+    }
 
     #[test]
     fn durations_keep_three_digits_across_units() {

@@ -25,6 +25,8 @@ pub mod gate;
 
 pub mod builds;
 
+pub mod diskstats;
+
 pub mod fetch;
 
 pub mod cgroup;

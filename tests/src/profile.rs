@@ -204,3 +204,85 @@ impl Profile {
         self.list("/statements")
     }
 }
+
+/// What the processes of one type did over the window.
+#[derive(Clone, Debug)]
+pub struct ProcessType<'profile>(&'profile Value);
+
+impl Profile {
+    /// The processes of a type, named as in `pg_stat_activity`.
+    pub fn process_type(&self, name: &str) -> Result<ProcessType<'_>> {
+        let types = self.list("/processes")?;
+        let own = types.iter().find(|one| one["backend_type"] == name);
+        own.map(ProcessType).with_context(|| {
+            let there: Vec<&Value> = types.iter().map(|one| &one["backend_type"]).collect();
+            format!("no {name} among the processes {there:?}")
+        })
+    }
+
+    /// Length of the window, ns.
+    pub fn window_ns(&self) -> Result<u64> {
+        self.number("/window/duration_ns")
+    }
+
+    /// The intervals.
+    pub fn timeline(&self) -> Result<&Vec<Value>> {
+        self.list("/timeline")
+    }
+}
+
+impl ProcessType<'_> {
+    /// How many there were.
+    pub fn n(&self) -> Result<u64> {
+        self.0["n"].as_u64().context("a type without n")
+    }
+
+    /// Time in a bucket, or `idle`, ns.
+    pub fn time_ns(&self, bucket: &str) -> Result<u64> {
+        if bucket == "idle" {
+            return self.0["idle_ns"].as_u64().context("a type without idle_ns");
+        }
+        let buckets = self.0["buckets"].as_array().context("a type without buckets")?;
+        Ok(buckets
+            .iter()
+            .find(|time| time["bucket"] == bucket)
+            .and_then(|time| time["time_ns"].as_u64())
+            .unwrap_or(0))
+    }
+
+    /// All time, idle time included, ns.
+    pub fn life_ns(&self) -> Result<u64> {
+        let buckets = self.0["buckets"].as_array().context("a type without buckets")?;
+        Ok(buckets.iter().filter_map(|time| time["time_ns"].as_u64()).sum::<u64>() + self.time_ns("idle")?)
+    }
+
+    /// Blocked time by `Class/Event`, ns.
+    pub fn events(&self) -> BTreeMap<String, u64> {
+        let events = self.0["events"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let named = events.iter().filter_map(|event| {
+            let name = format!("{}/{}", event["class"].as_str()?, event["event"].as_str()?);
+            Some((name, event["blocked_ns"].as_u64()?))
+        });
+        named.collect()
+    }
+
+    /// Their requests, bytes and share of the time at a device: those of the largest share.
+    pub fn device(&self) -> Option<(u64, u64, f64)> {
+        let devices = self.0["devices"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let numbers = devices.iter().filter_map(|device| {
+            Some((device["requests"].as_u64()?, device["bytes"].as_u64()?, device["share"].as_f64()?))
+        });
+        numbers.max_by(|one, other| one.2.total_cmp(&other.2))
+    }
+
+    /// What they were seen working on.
+    pub fn work(&self) -> Vec<&str> {
+        let works = self.0["work"].as_array().map(Vec::as_slice).unwrap_or_default();
+        works.iter().filter_map(|work| work["what"].as_str()).collect()
+    }
+
+    /// The document's entry.
+    pub fn json(&self) -> &Value {
+        self.0
+    }
+}

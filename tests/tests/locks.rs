@@ -295,7 +295,12 @@ fn a_holder_that_waits_for_its_flushes() -> Result<()> {
     )?;
     let followers = waits(&profile, "LWLock", "WALWrite")?;
     gate::note(&format!("followers: {followers}"));
-    let right = part(followers, &["wal_fsync"])?;
-    ensure!(right >= RIGHT, "{:.2} % is wal_fsync in {followers:#}", 100.0 * right);
+    // The leader needs a CPU as well, and may be held up by a page fault while all the others wait for it.
+    let right = part(followers, &["wal_fsync", "run_queue", "unattributed"])?;
+    ensure!(
+        right >= RIGHT && part(followers, &["wal_fsync"])? > 0.8,
+        "{:.2} % is wal_fsync in {followers:#}",
+        100.0 * right
+    );
     Ok(())
 }

@@ -1,9 +1,10 @@
 //! What is said of a device is what happened there: held against the log of an emulated volume, the kernel's own
 //! counters, and fio.
 //!
-//! The log's arrival and reply lie inside the block layer's issue and completion: 30 to 50 µs of the loop device's
-//! worker, FUSE and a softirq are in between (docs/journal). The latencies injected here are long enough for 2 % to be
-//! more than that.
+//! The log's arrival and reply lie inside the block layer's issue and completion. The loop device's worker, FUSE and a
+//! softirq are in between: 40 to 120 µs on quiet CPUs, 300 µs beside a compiler
+//! (docs/journal/2026-11-30-emulated-volume.md). The latencies injected here are so long that 2 % is more than that; an
+//! error as small is found by the comparison with the kernel's counters, which stand at the same two places.
 
 use std::{ops::Range, path::Path, sync::Arc, time::Duration};
 
@@ -40,13 +41,14 @@ impl Stage {
         let scratch = Scratch::new("storage")?;
         let volume = storage::volume(&scratch, "data", 512)?;
         let server = Plan::new(&Build::installed()?).data_on(volume.clone()).start()?;
-        // The server's start is written out before anybody looks.
-        rustix::fs::sync();
         Ok(Stage { server, volume, _scratch: scratch })
     }
 
     fn file(&self) -> Result<Target> {
-        Target::create(&self.volume.path().join("load"), 64 << 20)
+        let file = Target::create(&self.volume.path().join("load"), 64 << 20)?;
+        // Nothing of the file system's own is left to be written later.
+        rustix::fs::sync();
+        Ok(file)
     }
 
     /// Runs the load under `pgstall`, with what else is known of it.
@@ -122,14 +124,22 @@ fn check_operation<T>(watched: &Watched<T>, device: &str, operation: Operation) 
     ));
     near(&format!("count of {name}"), count, logged.count as f64, 2.0, 2.0)?;
     near(&format!("mean of {name}"), mean, wanted, 2.0, 20e3)?;
-    near(&format!("bytes of {name}"), unsigned(shown, "/bytes")?, logged.bytes as f64, 2.0, 16384.0)?;
-    for (part, key) in [(0.5, "p50"), (0.99, "p99")] {
-        let wanted = logged.quantile_ns(part).context("no quantile")? as f64;
-        // A histogram's step is 3.1 % wide.
-        let shown = unsigned(shown, &format!("/latency_ns/{key}"))?;
-        near(&format!("{key} of {name}"), shown, wanted, 5.2, 20e3)?;
-    }
-    Ok(())
+    near(&format!("bytes of {name}"), unsigned(shown, "/bytes")?, logged.bytes as f64, 2.0, 16384.0)
+}
+
+fn check_quantile<T>(
+    watched: &Watched<T>,
+    device: &str,
+    operation: Operation,
+    part: f64,
+    key: &str,
+) -> Result<()> {
+    let wanted = watched.logged(operation).quantile_ns(part).context("no quantile")? as f64;
+    let shown = watched.profile.operation(device, operation.name())?;
+    let shown = unsigned(shown, &format!("/latency_ns/{key}"))?;
+    gate::note(&format!("{key} {:.1} µs ({:+.2} %)", shown / 1e3, percent(shown, wanted)));
+    // A histogram's step is 3.1 % wide.
+    near(&format!("{key} of {}", operation.name()), shown, wanted, 5.2, 20e3)
 }
 
 /// The kernel's own counters say the same of an operation as the profile.
@@ -147,7 +157,7 @@ fn check_kernel<T>(watched: &Watched<T>, device: &str, operation: Operation) -> 
     let mean = kernel.mean_ns().with_context(|| format!("the kernel saw no {name}"))?;
     let shown = unsigned(shown, "/latency_ns/mean")?;
     gate::note(&format!("{name}: {:+.2} % of the kernel's mean", percent(shown, mean)));
-    near(&format!("the kernel's mean of {name}"), shown, mean, 3.0, 20e3)
+    near(&format!("the kernel's mean of {name}"), shown, mean, 1.0, 20e3)
 }
 
 #[test]
@@ -159,27 +169,41 @@ fn injected_latencies_are_recovered() -> Result<()> {
     let (file, device) = (stage.file()?, stage.volume.device());
     let length = Duration::from_secs(2);
 
-    stage.volume.reshape(&"read=4ms write=6ms flush=8ms".parse()?)?;
-    let reads = stage.watch(|| file.run(Work::Read, 4, length))?;
+    // A latency for what is looked at only: the loop device does nothing else while it flushes, so that a request that
+    // comes meanwhile waits before it reaches the log.
+    stage.volume.reshape(&"read=20ms".parse()?)?;
+    let reads = stage.watch(|| file.run(Work::Read, 16, length))?;
     ensure!(reads.result >= 1000, "only {} reads", reads.result);
     check_operation(&reads, device, Operation::Read)?;
+    check_quantile(&reads, device, Operation::Read, 0.5, "p50")?;
     check_kernel(&reads, device, Operation::Read)?;
 
-    let writes = stage.watch(|| file.run(Work::Write, 4, length))?;
+    stage.volume.reshape(&"write=20ms".parse()?)?;
+    let writes = stage.watch(|| file.run(Work::Write, 16, length))?;
     check_operation(&writes, device, Operation::Write)?;
+    check_quantile(&writes, device, Operation::Write, 0.5, "p50")?;
     check_kernel(&writes, device, Operation::Write)?;
 
-    // One at a time: the loop device does nothing else while it flushes, so that what comes meanwhile waits before it
-    // reaches the log. The kernel counts an empty write with each flush, so its writes cannot be compared.
-    let flushes = stage.watch(|| file.run(Work::WriteAndSync, 1, length))?;
-    check_operation(&flushes, device, Operation::Write)?;
+    // One at a time. A write can still meet a flush: that of the file system's journal, once in five seconds. So the
+    // median. The kernel counts an empty write with each flush, so its writes cannot be compared.
+    stage.volume.reshape(&"write=30ms flush=30ms".parse()?)?;
+    let flushes = stage.watch(|| file.run(Work::WriteAndSync, 1, length * 2))?;
+    check_quantile(&flushes, device, Operation::Write, 0.5, "p50")?;
     check_operation(&flushes, device, Operation::Flush)?;
+    check_quantile(&flushes, device, Operation::Flush, 0.5, "p50")?;
     check_kernel(&flushes, device, Operation::Flush)?;
 
-    // A long tail.
-    stage.volume.reshape(&"read=3ms/30ms".parse()?)?;
-    let tail = stage.watch(|| file.run(Work::Read, 8, length))?;
-    check_operation(&tail, device, Operation::Read)
+    // Short ones: the log is no judge of those, but the kernel's counters are.
+    stage.volume.reshape(&"read=300us".parse()?)?;
+    let short = stage.watch(|| file.run(Work::Read, 4, Duration::from_secs(1)))?;
+    check_kernel(&short, device, Operation::Read)?;
+
+    // A long tail. With one latency for all requests the upper percentiles would be those of the CPUs.
+    stage.volume.reshape(&"read=15ms/60ms".parse()?)?;
+    let tail = stage.watch(|| file.run(Work::Read, 16, length))?;
+    check_operation(&tail, device, Operation::Read)?;
+    check_quantile(&tail, device, Operation::Read, 0.9, "p90")?;
+    check_quantile(&tail, device, Operation::Read, 0.99, "p99")
 }
 
 #[test]
@@ -244,10 +268,10 @@ fn page_reads_are_linked_to_their_requests() -> Result<()> {
     rustix::fs::sync();
     // From here on the table is several times as large as what may be cached.
     server.change_limit(Limit::MemoryBytes(MEMORY))?;
-    volume.reshape(&"read=3ms write=3ms flush=3ms".parse()?)?;
+    volume.reshape(&"read=20ms".parse()?)?;
 
     let watched =
-        watch(&server, &volume, || pgbench::bench(&server, ["-S", "-n", "-c", "8", "-j", "2", "-T", "5"]))?;
+        watch(&server, &volume, || pgbench::bench(&server, ["-S", "-n", "-c", "16", "-j", "2", "-T", "5"]))?;
     let device = volume.device();
     check_operation(&watched, device, Operation::Read)?;
     let profile = &watched.profile;
@@ -275,6 +299,47 @@ fn page_reads_are_linked_to_their_requests() -> Result<()> {
 }
 
 #[test]
+fn flushes_of_the_log_are_linked_and_its_device_is_named() -> Result<()> {
+    if !storage::possible() {
+        return Ok(());
+    }
+    let scratch = Scratch::new("storage")?;
+    let data = storage::volume(&scratch, "data", 512)?;
+    let wal = storage::volume(&scratch, "wal", 512)?;
+    let server = Plan::new(&Build::installed()?)
+        .data_on(data.clone())
+        .wal_on(wal.clone())
+        .setting("fsync", "on")
+        .start()?;
+    pgbench::initialise(&server, 1)?;
+    server.psql(["-c", "checkpoint"])?;
+    rustix::fs::sync();
+    wal.reshape(&"write=20ms flush=25ms".parse()?)?;
+
+    let watched = watch(&server, &wal, || pgbench::bench(&server, ["-N", "-n", "-c", "1", "-T", "5"]))?;
+    check_operation(&watched, wal.device(), Operation::Flush)?;
+    check_quantile(&watched, wal.device(), Operation::Write, 0.5, "p50")?;
+    let profile = &watched.profile;
+    for (volume, what) in [(&data, "data directory"), (&wal, "WAL")] {
+        let holds = &profile.device(volume.device())?["holds"];
+        let found = holds.as_array().is_some_and(|places| places.iter().any(|place| place["what"] == what));
+        ensure!(found, "{what} is on {}, which is said to hold {holds}", volume.device());
+    }
+    // One client: every transaction makes its own flush. The file system's journal makes a few.
+    let transactions = watched.result.transactions as f64;
+    let flushes = unsigned(profile.operation(wal.device(), "flush")?, "/count")?;
+    near("flushes", flushes, transactions, 2.0, 4.0)?;
+    let parts = profile.storage_parts("wal_fsync")?;
+    let all: u64 = parts.values().sum();
+    let unlinked = parts.get("unlinked").copied().context("no part unlinked")? as f64 / all as f64;
+    let device = parts.get("device").copied().context("no part device")? as f64 / all as f64;
+    gate::note(&format!("{transactions} transactions, {parts:?}, unlinked {:.2} %", unlinked * 100.0));
+    ensure!(unlinked <= 0.05, "{:.1} % of the time of flushes is linked to no request", unlinked * 100.0);
+    ensure!(device >= 0.9, "an idle device's waits are not its own: {parts:?}");
+    Ok(())
+}
+
+#[test]
 fn fio_sees_the_same() -> Result<()> {
     const SECONDS: u32 = 3;
     if !storage::possible() || !fio::available() {
@@ -282,8 +347,8 @@ fn fio_sees_the_same() -> Result<()> {
     }
     let stage = Stage::new()?;
     let device = stage.volume.device();
-    stage.volume.reshape(&"read=5ms".parse()?)?;
-    let watched = stage.watch(|| fio::read(device, 4, SECONDS))?;
+    stage.volume.reshape(&"read=20ms".parse()?)?;
+    let watched = stage.watch(|| fio::read(device, 8, SECONDS))?;
     check_operation(&watched, device, Operation::Read)?;
     let shown = watched.profile.operation(device, "read")?;
     let (count, mean) = (unsigned(shown, "/count")?, unsigned(shown, "/latency_ns/mean")?);

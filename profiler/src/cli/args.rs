@@ -108,6 +108,9 @@ pub struct AttachArgs {
     /// List the server's processes one by one in the profile.
     #[arg(long)]
     pub per_backend: bool,
+    /// Do not watch the block devices: no figures of devices, and waits for I/O are not split.
+    #[arg(long)]
+    pub without_block: bool,
     /// Use a given border signal, for measuring one against the other.
     #[arg(long, value_enum, hide = true, conflicts_with = "borders")]
     pub border_signal: Option<Signal>,

@@ -53,6 +53,7 @@ fn attach(args: AttachArgs) -> Result<Exit, Exit> {
         n_slowest: args.slowest.into(),
         show_literals: args.show_literals,
         per_backend: args.per_backend,
+        without_block: args.without_block,
         records,
         simulate: args.simulate,
     };

@@ -59,6 +59,22 @@ pub enum BtfError {
         /// Widths the probes can read, bytes.
         needed: String,
     },
+    /// A member is no pointer to the structure the probes follow it to.
+    #[error("{path} of this kernel does not point to a struct {needed}")]
+    NoPointer {
+        /// Structure and member.
+        path: String,
+        /// The structure it has to point to.
+        needed: String,
+    },
+    /// A value is not in its enumeration.
+    #[error("enum {enumeration} of this kernel has no {name}")]
+    EnumeratorMissing {
+        /// The enumerations searched.
+        enumeration: String,
+        /// The name looked for.
+        name: String,
+    },
     /// A tracepoint is not there.
     #[error("the kernel has no BTF tracepoint {name}")]
     TracepointMissing {
@@ -236,6 +252,50 @@ impl KernelBtf {
             name = format!("{name}.{step}");
         }
         Ok((offset_bits / 8, last))
+    }
+
+    /// Offset of a member that points to a given structure, bytes.
+    pub fn pointer(&self, structure: &str, path: &str, to: &str) -> Result<u32, BtfError> {
+        let (offset, member) = self.member(structure, path)?;
+        if self.points_to(&member, to)? {
+            return Ok(offset);
+        }
+        let path = format!("{structure}.{path}");
+        Err(BtfError::NoPointer { path, needed: to.to_owned() })
+    }
+
+    /// Whether the arguments of a tracepoint begin with pointers to these structures.
+    pub fn passes(&self, tracepoint: &str, structures: &[&str]) -> Result<bool, BtfError> {
+        let arguments = self.tracepoint(tracepoint)?;
+        for (at, structure) in structures.iter().enumerate() {
+            let Some(argument) = arguments.get(at) else { return Ok(false) };
+            if !self.points_to(argument, structure)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Value of an enumerator, in whichever of the enumerations that have been its home.
+    pub fn enumerator(&self, enumerations: &[&str], name: &str) -> Result<u32, BtfError> {
+        for enumeration in enumerations {
+            for found in self.named(enumeration)? {
+                let Type::Enum(found) = found else { continue };
+                for member in &found.members {
+                    if self.btf.resolve_name(member).map_err(|_| malformed(enumeration))? == name {
+                        return Ok(member.val());
+                    }
+                }
+            }
+        }
+        let structure = enumerations.join(" or ");
+        Err(BtfError::EnumeratorMissing { enumeration: structure, name: name.to_owned() })
+    }
+
+    fn points_to(&self, kind: &Type, structure: &str) -> Result<bool, BtfError> {
+        let Type::Ptr(pointer) = kind else { return Ok(false) };
+        let Type::Struct(found) = self.resolve(pointer)? else { return Ok(false) };
+        Ok(self.btf.resolve_name(&found).map_err(|_| malformed(structure))? == structure)
     }
 
     fn find_struct(&self, name: &str) -> Result<Struct, BtfError> {

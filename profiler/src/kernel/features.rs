@@ -9,18 +9,26 @@ use aya::{
 };
 
 use super::{
+    block::BlockOffsets,
     btf::{KernelBtf, KernelOffsets, VMLINUX_BTF},
     privilege::Privileges,
 };
 
 /// Tracepoints the probes attach to, or would rather.
-pub const TRACEPOINTS: [&str; 6] = [
+pub const TRACEPOINTS: [&str; 13] = [
     "sched_switch",
     "sched_waking",
     "sched_process_fork",
     "sched_process_exit",
     "sock_send_length",
     "sys_enter",
+    "block_bio_queue",
+    "block_io_start",
+    "block_rq_insert",
+    "block_rq_issue",
+    "block_rq_requeue",
+    "block_rq_merge",
+    "block_rq_complete",
 ];
 
 /// Map types the probes need.
@@ -68,6 +76,8 @@ pub struct Features {
     pub offsets: Offsets,
     /// Number of arguments of each of [`TRACEPOINTS`] the kernel has.
     pub tracepoints: BTreeMap<String, usize>,
+    /// What the probes of the block layer read, or why they cannot.
+    pub block: Result<BlockOffsets, String>,
     /// Active lockdown mode; `None`: no lockdown module, or securityfs is not mounted.
     pub lockdown: Option<String>,
     /// Whether this process lives in the initial pid namespace, whose numbers the probes see.
@@ -96,19 +106,24 @@ impl Features {
         let btf = KernelBtf::load();
         let privileges = Privileges::current();
         let may_load = privileges.as_ref().is_none_or(|privileges| privileges.bpf || privileges.sys_admin);
-        let (support, offsets, tracepoints) = match &btf {
+        let (support, offsets, block, tracepoints) = match &btf {
             Ok(btf) => (
                 Support::Yes,
                 KernelOffsets::resolve(btf).map_err(|error| error.to_string()),
+                BlockOffsets::resolve(btf).map_err(|error| error.to_string()),
                 tracepoints(btf),
             ),
-            Err(error) => (Support::No(error.to_string()), Err(error.to_string()), BTreeMap::new()),
+            Err(error) => {
+                let reason = || error.to_string();
+                (Support::No(reason()), Err(reason()), Err(reason()), BTreeMap::new())
+            }
         };
         Self {
             release: text("/proc/sys/kernel/osrelease"),
             privileges,
             btf: support,
             offsets,
+            block,
             tracepoints,
             lockdown: text("/sys/kernel/security/lockdown").and_then(|modes| active_lockdown(&modes)),
             initial_pid_namespace: fs::read_link("/proc/self/ns/pid")

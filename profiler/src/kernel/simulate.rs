@@ -78,7 +78,9 @@ impl Features {
         match fact {
             Simulate::NoBtf => {
                 self.btf = no();
-                self.offsets = Err("the kernel's type information is missing (simulated)".to_owned());
+                let reason = "the kernel's type information is missing (simulated)";
+                self.offsets = Err(reason.to_owned());
+                self.block = Err(reason.to_owned());
                 self.tracepoints.clear();
             }
             Simulate::NoMap(name) => {

@@ -6,6 +6,7 @@ use profiler_common::{
     bucket::{BUCKET_SLOTS, Bucket},
     histogram::{HISTOGRAM_BUCKETS, Histogram},
     loss::{LOSSES, Loss},
+    storage::{LINKED, STORAGE_PARTS, StorageTotals},
     totals::{EventTotals, Totals},
 };
 
@@ -25,6 +26,8 @@ pub struct Aggregates {
 
 const NO_COUNTS: Histogram = Histogram { counts: [0; HISTOGRAM_BUCKETS] };
 
+const NO_STORAGE: StorageTotals = StorageTotals { parts: [0; STORAGE_PARTS], waits: 0, linked: 0 };
+
 /// Sums of nothing.
 pub const NO_TOTALS: Totals = Totals {
     transactions: 0,
@@ -40,6 +43,7 @@ pub const NO_TOTALS: Totals = Totals {
     transactions_flushed: 0,
     buckets: [0; BUCKET_SLOTS],
     losses: [0; LOSSES],
+    storage: [NO_STORAGE; LINKED],
 };
 
 impl Default for Aggregates {
@@ -151,6 +155,7 @@ fn add_totals(sum: &mut Totals, added: &Totals) {
         transactions_flushed,
         buckets,
         losses,
+        storage,
     } = added;
     sum.transactions += transactions;
     sum.units += units;
@@ -165,6 +170,9 @@ fn add_totals(sum: &mut Totals, added: &Totals) {
     sum.transactions_flushed += transactions_flushed;
     combine(&mut sum.buckets, buckets, |sum, added| sum + added);
     combine(&mut sum.losses, losses, |sum, added| sum + added);
+    for (sum, added) in sum.storage.iter_mut().zip(storage) {
+        sum.merge(added);
+    }
 }
 
 fn subtract_totals(now: &Totals, then: &Totals) -> Totals {
@@ -182,9 +190,15 @@ fn subtract_totals(now: &Totals, then: &Totals) -> Totals {
         transactions_flushed: now.transactions_flushed.saturating_sub(then.transactions_flushed),
         buckets: now.buckets,
         losses: now.losses,
+        storage: now.storage,
     };
     combine(&mut grown.buckets, &then.buckets, u64::saturating_sub);
     combine(&mut grown.losses, &then.losses, u64::saturating_sub);
+    for (now, then) in grown.storage.iter_mut().zip(&then.storage) {
+        combine(&mut now.parts, &then.parts, u64::saturating_sub);
+        now.waits = now.waits.saturating_sub(then.waits);
+        now.linked = now.linked.saturating_sub(then.linked);
+    }
     grown
 }
 

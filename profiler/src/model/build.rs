@@ -8,8 +8,8 @@ use super::{
     findings,
     locks::{HeldSums, Locks},
     profile::{
-        Backends, Borders, Capture, Connections, Cost, EndedBy, Filters, Host, Interval, Postgres, Probe,
-        Profile, SCHEMA, StatementCapture, Tool, Transactions, Window,
+        Backends, Borders, Capture, Connections, Cost, Device, EndedBy, Filters, Host, Interval, PageCache,
+        Postgres, Probe, Profile, SCHEMA, StatementCapture, Tool, Transactions, Window,
     },
     slowest::Slowest,
     statements::Statements,
@@ -20,7 +20,7 @@ mod processes;
 mod single;
 mod transactions;
 
-pub use processes::ProcessSample;
+pub use processes::{ProcessSample, TypeSample, WorkSample};
 pub use single::OpenSample;
 
 /// Everything a profile is made of.
@@ -49,10 +49,16 @@ pub struct Inputs<'a> {
     pub locks: Option<(&'a Locks, &'a HeldSums)>,
     /// Transactions open at the end of the window.
     pub open: Vec<OpenSample>,
+    /// What the server's processes of each type did in the window.
+    pub types: &'a [TypeSample],
     /// What each of the server's processes did in the window.
     pub processes: &'a [ProcessSample],
+    /// What single processes read from files, by type.
+    pub reads: &'a [(Option<String>, PageCache)],
     /// Whether to list the processes one by one.
     pub list_pids: bool,
+    /// The block devices, as [`super::devices::device`] made them; `None` where they were not watched.
+    pub devices: Option<Vec<Device>>,
     /// The write-ahead log, where it was watched.
     pub wal: Option<WalInput>,
 }
@@ -121,14 +127,17 @@ pub fn build(inputs: Inputs<'_>) -> Profile {
         slowest,
         locks,
         open,
+        types,
         processes,
+        reads,
         list_pids,
+        devices,
         wal,
     } = inputs;
     let major = postgres.major;
     // Short statements are not recorded where short transactions are not wanted.
     let counted = capture.filters.min_latency_ns.is_none().then_some(aggregates.totals.statements);
-    let transactions = transactions::transactions(major, aggregates, window.duration_ns());
+    let transactions = transactions::transactions(major, aggregates, window.duration_ns(), devices.is_some());
     let Filters { min_latency_ns, database, user } = &capture.filters;
     let all_units = min_latency_ns.is_none() && database.is_none() && user.is_none();
     let wal = wal.map(|wal| wal::wal(wal, aggregates, all_units, window.duration_ns()));
@@ -136,6 +145,10 @@ pub fn build(inputs: Inputs<'_>) -> Profile {
     let slowest = slowest.map(|record| single::slow(major, record, &window, statements)).collect();
     let open = single::open(major, open, &window, statements);
     let locks = locks.map(|(locks, held)| locks.build(held, processes, statements));
+    let pids = if list_pids { processes } else { &[] };
+    let mut process_types = processes::by_type(major, types, pids, &aggregates.events);
+    processes::add_reads(&mut process_types, reads);
+    processes::share_devices(&mut process_types, devices.as_deref().unwrap_or_default());
     let mut profile = Profile {
         schema: SCHEMA.to_owned(),
         tool,
@@ -147,8 +160,8 @@ pub fn build(inputs: Inputs<'_>) -> Profile {
         statements: statements.top(n_statements, aggregates.totals.wall_ns, counted),
         wal,
         locks,
-        processes: processes::by_type(processes, list_pids),
-        devices: None,
+        processes: process_types,
+        devices,
         timeline,
         slowest,
         open,

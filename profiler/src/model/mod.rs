@@ -3,6 +3,7 @@
 pub mod aggregates;
 pub mod bucket_name;
 pub mod build;
+pub mod devices;
 pub mod findings;
 pub mod histogram;
 pub mod locks;

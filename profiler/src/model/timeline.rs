@@ -1,12 +1,12 @@
 //! One interval of the window, made as soon as it is over, so that a long run keeps no histograms.
 
-use profiler_common::bucket::Bucket;
+use profiler_common::bucket::{BUCKET_SLOTS, Bucket};
 
 use super::{
     aggregates::Aggregates,
     bucket_name::BucketName,
     histogram::Distribution,
-    profile::{BucketMean, Interval},
+    profile::{BucketBackends, BucketMean, Interval},
 };
 use crate::apportion::apportion;
 
@@ -29,6 +29,16 @@ pub fn interval(offset_ns: u64, duration_ns: u64, aggregates: &Aggregates) -> In
         cpu_busy_ns: None,
         devices: Vec::new(),
     }
+}
+
+/// How many backends were in each bucket at a time, mean over an interval in which they spent `time_ns` by bucket.
+pub fn backends(time_ns: &[u64; BUCKET_SLOTS], duration_ns: u64) -> Vec<BucketBackends> {
+    let mean = |ns: u64| (ns as f64 / duration_ns.max(1) as f64 * 1e3).round() / 1e3;
+    let buckets = Bucket::ALL.into_iter().map(|bucket| (bucket, mean(time_ns[bucket as usize])));
+    buckets
+        .filter(|(_, backends)| *backends > 0.0)
+        .map(|(bucket, backends)| BucketBackends { bucket: BucketName(bucket), backends })
+        .collect()
 }
 
 /// Time by bucket (in the order of [`Bucket::ALL`]) divided by `n`, without the buckets that have none.

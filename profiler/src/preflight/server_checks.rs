@@ -2,7 +2,7 @@
 
 use std::{error::Error, fmt::Write};
 
-use super::{Check, State};
+use super::{Check, State, storage_check::storage_check};
 use crate::target::{Cluster, Postmaster, TargetError, cluster::Verified, discover::Container};
 
 const COMPATIBLE: &str = "a PostgreSQL 14 to 18 built from the community's sources";
@@ -19,6 +19,7 @@ pub fn server_checks(postmaster: &Postmaster) -> Vec<Check> {
         }
         Err(error) => checks.push(failure(&error)),
     }
+    checks.push(storage_check(postmaster));
     for check in &mut checks {
         check.postmaster_pid = Some(postmaster.pid);
     }

@@ -7,6 +7,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 use super::super::{Check, Options, State, gather, kernel_checks, refusals, render_text};
 use crate::{
     kernel::{
+        block::BlockOffsets,
         btf::KernelOffsets,
         features::{Features, Support, TRACEPOINTS},
         privilege::Privileges,
@@ -31,6 +32,7 @@ fn complete() -> Features {
         privileges: Some(Privileges { user: 0, bpf: true, perfmon: true, sys_admin: true, sys_ptrace: true }),
         btf: Support::Yes,
         offsets: Ok(offsets),
+        block: Ok(BlockOffsets::default()),
         tracepoints: TRACEPOINTS.iter().map(|&name| (name.to_owned(), 3)).collect(),
         lockdown: Some("integrity".to_owned()),
         initial_pid_namespace: Some(true),
@@ -132,6 +134,7 @@ fn a_running_server_is_examined() {
         eprintln!("{}", render_text(&checks));
     };
     let ok = ["postmaster", "symbols", "transaction_counter", "layout"].map(|name| (name, State::Ok));
-    check(&[], &[&ok[..], &[("track_activities", State::Ok)]].concat());
-    check(&["track_activities=off"], &[&ok[..], &[("track_activities", State::Failed)]].concat());
+    let storage = ("storage", State::Ok);
+    check(&[], &[&ok[..], &[("track_activities", State::Ok), storage]].concat());
+    check(&["track_activities=off"], &[&ok[..], &[("track_activities", State::Failed), storage]].concat());
 }

@@ -4,7 +4,7 @@
 use anyhow::{Context as _, Result, anyhow};
 use aya::{
     Btf, Ebpf, EbpfLoader,
-    maps::{Array, Map, MapData, PerCpuArray, Queue, RingBuf},
+    maps::{Array, Map, MapData, PerCpuArray, PerCpuHashMap, Queue, RingBuf},
     programs::BtfTracePoint,
 };
 use profiler_common::{
@@ -13,11 +13,13 @@ use profiler_common::{
     flush::FlushTotals,
     held::HeldTotals,
     histogram::Histogram,
+    process::Moved,
     totals::{EventTotals, Totals},
     tunables::{Live, global},
 };
 
 use super::{
+    block::{self, BlockMaps},
     mapped::Mapped,
     plan::{Border, Plan},
 };
@@ -36,9 +38,13 @@ pub struct Probes {
     pub(super) events: PerCpuArray<MapData, EventTotals>,
     pub(super) held: PerCpuArray<MapData, HeldTotals>,
     pub(super) histograms: PerCpuArray<MapData, Histogram>,
+    pub(super) moved: PerCpuArray<MapData, Moved>,
+    pub(super) type_events: PerCpuHashMap<MapData, u32, EventTotals>,
     pub(super) flushes: PerCpuArray<MapData, FlushTotals>,
     pub(super) flush_histogram: PerCpuArray<MapData, Histogram>,
     pub(super) records: RingBuf<MapData>,
+    pub(super) block: BlockMaps,
+    pub(super) block_refused: Option<String>,
     #[cfg(feature = "debug-probes")]
     pub(super) log: super::log::ProbeLog,
 }
@@ -56,7 +62,14 @@ impl Probes {
         let by_scheduler = u32::from(plan.border == Border::Scheduler);
         let [sendto, kill, futex, semop] =
             [libc::SYS_sendto, libc::SYS_kill, libc::SYS_futex, libc::SYS_semop].map(|call| call as u32);
+        let block_globals = block::globals(plan.block.as_ref());
         let mut loader = EbpfLoader::new();
+        for (name, entries) in block::sizes(plan.block.as_ref()) {
+            loader.map_max_entries(name, entries);
+        }
+        for (name, value) in &block_globals {
+            loader.override_global(name, value, true);
+        }
         loader
             .map_max_entries("PID_SLOT", pid_entries)
             .map_max_entries("BACKENDS", plan.slots + 1)
@@ -105,6 +118,14 @@ impl Probes {
                 .with_context(|| format!("the kernel refused the program for {tracepoint}"))?;
         }
 
+        let mut block_refused = None;
+        if let Some(plan) = &plan.block
+            && let Err(error) = block::load(&mut ebpf, &btf, plan)
+        {
+            block::unload(&mut ebpf, &plan.tracepoints);
+            block_refused = Some(format!("{error:#}"));
+        }
+
         let mut bucket_of_event: Array<MapData, [u32; EVENT_SLOTS]> =
             take(&mut ebpf, "BUCKET_OF_EVENT")?.try_into()?;
         bucket_of_event.set(0, *plan.bucket_of_event, 0).context("cannot fill BUCKET_OF_EVENT")?;
@@ -121,21 +142,30 @@ impl Probes {
             events: take(&mut ebpf, "EVENTS")?.try_into()?,
             held: take(&mut ebpf, "HELD_TOTALS")?.try_into()?,
             histograms: take(&mut ebpf, "HISTOGRAMS")?.try_into()?,
+            moved: take(&mut ebpf, "MOVED")?.try_into()?,
+            type_events: take(&mut ebpf, "TYPE_EVENTS")?.try_into()?,
             flushes: take(&mut ebpf, "FLUSHES")?.try_into()?,
             flush_histogram: take(&mut ebpf, "FLUSH_HISTOGRAM")?.try_into()?,
             records: take(&mut ebpf, "RECORDS")?.try_into()?,
+            block: BlockMaps::new(&mut ebpf)?,
+            block_refused,
             #[cfg(feature = "debug-probes")]
             log: super::log::init(&mut ebpf)?,
             ebpf,
         })
     }
 
-    /// Attaches the programs: life cycle first, so that no backend can be born unseen, borders last.
+    /// Attaches the programs: block layer first, so that no wait begins before its requests are seen, then the life
+    /// cycle, so that no backend can be born unseen, borders last.
     ///
     /// # Errors
     /// The tracepoint the kernel would not attach to, and why.
-    pub fn attach(&mut self, border: Border) -> Result<()> {
-        for tracepoint in tracepoints(border) {
+    pub fn attach(&mut self, plan: &Plan) -> Result<()> {
+        if let Some(block) = plan.block.as_ref().filter(|_| self.block_refused.is_none()) {
+            let attached = block::attach(&mut self.ebpf, &block.tracepoints);
+            self.block_refused = attached.err().map(|error| format!("{error:#}"));
+        }
+        for tracepoint in tracepoints(plan.border) {
             program(&mut self.ebpf, tracepoint)?
                 .attach()
                 .with_context(|| format!("the kernel refused to attach to {tracepoint}"))?;
@@ -165,13 +195,13 @@ pub fn tracepoints(border: Border) -> Vec<&'static str> {
     tracepoints
 }
 
-fn program<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut BtfTracePoint> {
+pub(super) fn program<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut BtfTracePoint> {
     ebpf.program_mut(name)
         .ok_or_else(|| anyhow!("the eBPF object has no program {name}"))?
         .try_into()
         .with_context(|| format!("the eBPF object's {name} is not a BTF tracepoint"))
 }
 
-fn take(ebpf: &mut Ebpf, name: &str) -> Result<Map> {
+pub(super) fn take(ebpf: &mut Ebpf, name: &str) -> Result<Map> {
     ebpf.take_map(name).ok_or_else(|| anyhow!("the eBPF object has no map {name}"))
 }

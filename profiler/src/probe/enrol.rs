@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context as _, Result};
-use profiler_common::backend::{Backend, UNSEEN};
+use profiler_common::backend::{Backend, NOT_A_CLIENT, UNSEEN};
 
 use super::attach::Probes;
 
@@ -20,12 +20,27 @@ pub struct Asleep {
     pub idle_at: Option<u32>,
 }
 
+/// The server's number for a process' type.
+#[derive(Clone, Copy, Debug)]
+pub struct Kind {
+    /// The number.
+    pub backend_type: u32,
+    /// Whether it is a client backend's.
+    pub is_client: bool,
+}
+
 impl Probes {
     /// Follows a running process from now on. `false`: it was already followed, or no slot is free.
     ///
     /// A process forked meanwhile has its slot from the fork probe, whose store came before the process could be
     /// listed: the exchange below then fails and the slot goes back.
-    pub fn enrol(&mut self, pid: u32, now_ns: u64, asleep: Option<Asleep>) -> Result<bool> {
+    pub fn enrol(
+        &mut self,
+        pid: u32,
+        now_ns: u64,
+        kind: Option<Kind>,
+        asleep: Option<Asleep>,
+    ) -> Result<bool> {
         if self.slot_by_pid.value(pid as usize) != 0 {
             return Ok(false);
         }
@@ -34,6 +49,13 @@ impl Probes {
         backend.begin_unseen(pid, now_ns);
         if let Some(Asleep { run_delay_ns, event, bucket, idle_at }) = asleep {
             backend.begin_asleep(event, bucket, run_delay_ns, idle_at);
+        }
+        // What it does is then counted for its type even if it never sleeps where the probes could ask.
+        if let Some(Kind { backend_type, is_client }) = kind {
+            backend.backend_type = backend_type;
+            if !is_client {
+                backend.phase = NOT_A_CLIENT;
+            }
         }
         let not_there = "the queue of free slots names a slot that is not there";
         self.backends.write(slot as usize, backend).context(not_there)?;

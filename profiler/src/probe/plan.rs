@@ -2,6 +2,8 @@
 
 use profiler_common::event::EVENT_SLOTS;
 
+use super::block::BlockPlan;
+
 /// The signal that ends a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Border {
@@ -68,6 +70,8 @@ pub struct Plan {
     pub bucket_of_event: Box<[u32; EVENT_SLOTS]>,
     /// What ends a unit.
     pub border: Border,
+    /// What to watch of the block layer; `None`: nothing.
+    pub block: Option<BlockPlan>,
     /// `kernel.pid_max`.
     pub pid_max: u32,
     /// How many backends can be followed at once.

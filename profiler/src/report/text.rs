@@ -5,10 +5,12 @@ use std::io;
 use crate::model::profile::Profile;
 
 mod budget;
+mod devices;
 mod findings;
 mod lead;
 mod locks;
 mod page;
+mod processes;
 mod quality;
 mod single;
 mod statements;
@@ -54,14 +56,16 @@ pub fn render(profile: &Profile, style: &Style, out: &mut dyn io::Write) -> io::
     findings::write(&mut page, profile);
     if profile.transactions.count != 0 {
         waits::write(&mut page, profile);
+        devices::waits(&mut page, profile);
     }
+    devices::write(&mut page, profile);
     wal::write(&mut page, profile);
     locks::write(&mut page, profile);
     window::timeline(&mut page, profile);
     statements::write(&mut page, profile);
     single::slowest(&mut page, profile);
     single::open(&mut page, profile);
-    window::processes(&mut page, profile);
+    processes::write(&mut page, profile);
     quality::write(&mut page, profile);
     out.write_all(page.finish().as_bytes())
 }

@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use profiler_common::bucket::Bucket;
 
 use super::{
-    SessionError, asleep, clock,
+    SessionError, asleep,
+    block::Block,
+    clock,
     options::{BordersWanted, Options},
     plan::plan,
 };
@@ -15,7 +17,10 @@ use crate::{
         features::Features,
     },
     preflight::{self, Check},
-    probe::{Plan, Probes, enrol::Asleep},
+    probe::{
+        Plan, Probes,
+        enrol::{Asleep, Kind},
+    },
     target::{self, Cluster, WalSettings},
 };
 
@@ -25,6 +30,7 @@ pub struct Attachment {
     pub(super) cluster: Cluster,
     pub(super) border: Border,
     pub(super) probes: Probes,
+    pub(super) block: Block,
     /// How the server made its log durable when the probes were loaded.
     pub(super) wal_settings: WalSettings,
     /// Backend type by pid, as far as asked for.
@@ -50,15 +56,18 @@ impl Attachment {
         let cluster = Cluster::open(&postmaster)?;
         let border = choose(&features, options.borders)?;
         let children = cluster.child_pids()?;
+        let block = Block::of(&features, &cluster, options);
         let wal_settings = cluster.wal_settings();
-        let plan = plan(&features, &cluster, border.signal, children.len(), wal_settings)?;
+        let plan =
+            plan(&features, &cluster, border.signal, children.len(), wal_settings, block.plan.as_ref().ok())?;
         let mut probes = Probes::load(&plan)?;
-        probes.attach(plan.border)?;
+        probes.attach(&plan)?;
         let mut attachment = Attachment {
             features,
             cluster,
             border,
             probes,
+            block,
             wal_settings,
             types: HashMap::new(),
             n_enrolled: 0,
@@ -83,7 +92,11 @@ impl Attachment {
                     .unwrap_or(Bucket::Unattributed as u32),
                 idle_at: asleep.idle_at,
             });
-            if !self.probes.enrol(pid, now_ns, start)? {
+            let kind = self.cluster.status_of(pid).ok().flatten().map(|status| Kind {
+                backend_type: status.backend_type_number,
+                is_client: status.backend_type_number == self.cluster.layout.type_client_backend,
+            });
+            if !self.probes.enrol(pid, now_ns, kind, start)? {
                 continue;
             }
             self.n_enrolled += 1;

@@ -23,6 +23,11 @@ impl CpuTimes {
     }
 }
 
+/// CPU time used between two readings, ns; `None` where one is missing.
+pub(super) fn busy_ns(before: Option<CpuTimes>, after: Option<CpuTimes>) -> Option<u64> {
+    Some(after?.busy_ns.saturating_sub(before?.busy_ns))
+}
+
 /// Describes the machine. `before` and `after` stand at the ends of the window.
 pub(super) fn host(
     kernel: Option<String>,
@@ -37,7 +42,7 @@ pub(super) fn host(
         architecture: Some(std::env::consts::ARCH.to_owned()),
         cpus: std::thread::available_parallelism().ok().and_then(|n| u32::try_from(n.get()).ok()),
         memory_bytes: procfs::Meminfo::current().ok().map(|memory| memory.mem_total),
-        cpu_busy_ns: both.map(|(before, after)| after.busy_ns.saturating_sub(before.busy_ns)),
+        cpu_busy_ns: busy_ns(before, after),
         steal_ns: both.and_then(|(before, after)| Some(after.steal_ns?.saturating_sub(before.steal_ns?))),
         cgroup_throttled_ns,
     }

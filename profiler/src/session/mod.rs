@@ -3,8 +3,12 @@
 
 mod asleep;
 mod attachment;
+mod block;
 mod clock;
+mod course;
+mod ebs;
 mod error;
+mod file_reads;
 mod host;
 mod openings;
 mod options;
@@ -16,6 +20,7 @@ mod reading;
 mod sampling;
 mod wal;
 mod watch;
+mod work;
 
 pub use attachment::Attachment;
 pub use error::SessionError;

@@ -41,6 +41,8 @@ pub struct Options {
     pub show_literals: bool,
     /// Whether to list processes one by one.
     pub per_backend: bool,
+    /// Whether to leave the block layer alone.
+    pub without_block: bool,
     /// Where to write every unit as a line of JSON, for tests.
     pub records: Option<File>,
     /// Features to take away, for tests.

@@ -5,7 +5,7 @@ use profiler_common::event::EVENT_SLOTS;
 
 use crate::{
     kernel::{border::BorderSignal, features::Features},
-    probe::{Border, Plan},
+    probe::{BlockPlan, Border, Plan},
     target::{Cluster, WalSettings},
     wait,
 };
@@ -23,6 +23,7 @@ pub(super) fn plan(
     signal: BorderSignal,
     n_processes: usize,
     wal_settings: WalSettings,
+    block: Option<&BlockPlan>,
 ) -> Result<Plan> {
     let offsets = features.offsets.as_ref().map_err(|error| anyhow!("{error}"))?;
     let pid_max =
@@ -61,6 +62,7 @@ pub(super) fn plan(
             BorderSignal::SysEnterSendto => Border::SysEnterSendto,
             BorderSignal::Scheduler => Border::Scheduler,
         },
+        block: block.cloned(),
         pid_max,
         slots: u32::try_from(slots)?,
     })

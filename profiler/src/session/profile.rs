@@ -1,6 +1,6 @@
 //! The profile of a watched window.
 
-use super::{attachment::Attachment, host, options::Options, watch::Watched};
+use super::{attachment::Attachment, ebs, host, options::Options, processes::CLIENT_BACKEND, watch::Watched};
 use crate::{
     kernel::border::BorderSignal,
     model::{
@@ -14,16 +14,19 @@ use anyhow::Result;
 impl Attachment {
     pub(super) fn profile(&self, options: &Options, mut watched: Watched) -> Result<Profile> {
         let end_ns = watched.window.end_ns;
-        let processes = self.process_samples(&watched.before.lives, &watched.after.lives);
-        let clients =
-            processes.iter().filter(|process| process.backend_type.as_deref() == Some("client backend"));
+        let processes = watched.after.lives.pids_since(&watched.before.lives, &self.types);
+        let mut types = watched.after.lives.types_since(&watched.before.lives);
+        for sample in &mut types {
+            sample.work = watched.works.of_type(&sample.backend_type);
+        }
+        let clients = types.iter().find(|sample| sample.backend_type.as_deref() == Some(CLIENT_BACKEND));
         let capture = CaptureInput {
             borders: Borders {
                 signal: self.border.signal.name().to_owned(),
                 exact: self.border.signal.is_exact(),
                 reason: Some(self.border.reason.clone()),
             },
-            backends_followed: Some(clients.count() as u64),
+            backends_followed: Some(clients.map_or(0, |clients| clients.n)),
             statement_every: (watched.aggregates.totals.statements != 0).then_some(watched.statement_every),
             filters: Filters {
                 min_latency_ns: options.min_latency.map(|latency| latency.as_nanos() as u64),
@@ -38,6 +41,16 @@ impl Attachment {
                 .map(|(after, before)| after.saturating_sub(before)),
             notes: self.notes(&watched),
         };
+        let reads = self.file_reads(&watched.before.reads, &watched.after.reads);
+        let mut devices = self.devices(
+            &watched.before.devices,
+            &watched.after.devices,
+            watched.window.duration_ns(),
+            &watched.timeline,
+        );
+        if let Some(devices) = &mut devices {
+            ebs::add(devices, &watched.before.ebs, &watched.after.ebs);
+        }
         let throttled = watched.after.throttled_ns.zip(watched.before.throttled_ns);
         Ok(build(Inputs {
             tool: Tool {
@@ -57,7 +70,10 @@ impl Attachment {
             timeline: watched.timeline,
             n_statements: options.n_statements,
             open: self.open_transactions(end_ns),
+            devices,
+            types: &types,
             processes: &processes,
+            reads: &reads,
             list_pids: options.per_backend,
             wal: Some(self.wal_input(watched.flushes)),
             statements: &mut watched.statements,
@@ -102,7 +118,13 @@ impl Attachment {
                 run_ns: cost.and_then(|cost| projected(cost.run_ns)),
             }
         });
-        probes.collect()
+        let block = self.block_probes().into_iter().map(|probe| {
+            let cost = watched.cost.programs.get(&probe.name).filter(|_| probe.attached);
+            let runs = cost.and_then(|cost| projected(cost.runs));
+            let run_ns = cost.and_then(|cost| projected(cost.run_ns));
+            Probe { runs, run_ns, ..probe }
+        });
+        probes.chain(block).collect()
     }
 
     fn notes(&self, watched: &Watched) -> Vec<String> {
@@ -116,6 +138,14 @@ impl Attachment {
                 watched.cost.measured.as_secs_f64()
             ));
         }
+        notes.extend(ebs::notes(&watched.after.ebs));
+        if !watched.before.lives.is_whole || !watched.after.lives.is_whole {
+            notes.push(
+                "processes ended while the sums by type were read, again and again: those may miss, or count twice, what \
+                 a few of them did"
+                    .to_owned(),
+            );
+        }
         let checkpointers =
             self.types.values().filter(|kind| kind.as_deref() == Some("checkpointer")).count();
         if checkpointers > 1 {
@@ -125,6 +155,7 @@ impl Attachment {
                     .to_owned(),
             );
         }
+        notes.extend(self.block_notes(&watched.before.devices, &watched.after.devices));
         for name in &watched.owner_unknown {
             notes.push(format!(
                 "no connection of {name} was seen, so nothing was counted: names are taken from process titles; give \

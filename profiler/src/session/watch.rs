@@ -17,12 +17,15 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 use super::{
     attachment::Attachment,
-    clock,
+    block, clock,
+    course::Course,
+    ebs, file_reads,
     host::{self, CpuTimes},
     options::Options,
     owner::{Kind, Owner},
     processes::Lives,
     reading, sampling, wal,
+    work::Works,
 };
 use crate::{
     model::{
@@ -32,7 +35,6 @@ use crate::{
         profile::{EndedBy, Interval, Profile},
         slowest::Slowest,
         statements::Statements,
-        timeline,
         wal::Flushes,
     },
     probe::{
@@ -77,6 +79,7 @@ pub(super) struct Watched {
     pub aggregates: Aggregates,
     pub flushes: Flushes,
     pub timeline: Vec<Interval>,
+    pub works: Works,
     pub statements: Statements,
     pub statement_every: u32,
     pub slowest: Slowest,
@@ -91,6 +94,9 @@ pub(super) struct Watched {
 /// What was read at one end of the window.
 pub(super) struct Edge {
     pub lives: Lives,
+    pub devices: block::Reading,
+    pub ebs: ebs::Reading,
+    pub reads: file_reads::Reads,
     pub cpu: Option<CpuTimes>,
     pub throttled_ns: Option<u64>,
     pub agent_cpu_ns: Option<u64>,
@@ -127,7 +133,6 @@ impl Attachment {
         let mut database = Owner::new(Kind::Database, options.database.as_deref());
         let mut role = Owner::new(Kind::Role, options.user.as_deref());
         self.learn_owners(&mut database, &mut role)?;
-        self.learn_types();
         let mut collector = Collector::new(options, records, self.cluster.version.major);
         let mut live = Live {
             window_open: 1,
@@ -146,9 +151,12 @@ impl Attachment {
         let flushed_before = wal::flushes(&self.probes)?;
         let mut cost = Cost::default();
         let start_ns = clock::monotonic_ns()?;
-        let before = self.edge(start_ns)?;
+        let mut works = Works::default();
+        let before = self.edge(start_ns, &mut works, true)?;
+        let mut course = Course::new(&before, start_ns);
         let start = Timestamp::now();
         let began = Instant::now();
+        self.probes.forget_depth();
         self.probes.set_live(live);
         observer.opened(self);
 
@@ -159,7 +167,7 @@ impl Attachment {
         interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut timeline = Vec::new();
         let mut last = baseline.clone();
-        let mut last_ns = start_ns;
+        let mut last_devices = before.devices.clone();
         let mut tick_length = FIRST_TICK;
         let mut statistics = self.switch_statistics_on(&mut cost);
         let ended_by = loop {
@@ -171,12 +179,14 @@ impl Attachment {
                 _ = interval.tick() => {
                     let now_ns = clock::monotonic_ns()?;
                     let now = reading::read(&self.probes, false)?;
-                    let entry = timeline::interval(last_ns - start_ns, now_ns - last_ns, &now.minus(&last));
+                    let look = self.look(false)?;
+                    works.look(self, &look, now_ns, false);
+                    let mut entry = course.entry(now_ns, &now.minus(&last), &self.lives(&look, now_ns), CpuTimes::now());
+                    (entry.devices, last_devices) = self.interval_devices(&last_devices, entry.duration_ns)?;
                     observer.interval(&entry);
                     observer.progress(began.elapsed(), now.totals.transactions - baseline.totals.transactions);
                     timeline.push(entry);
-                    (last, last_ns) = (now, now_ns);
-                    self.learn_types();
+                    last = now;
                     if statistics.is_none() && cost.error.is_none() {
                         statistics = self.switch_statistics_on(&mut cost);
                     }
@@ -205,14 +215,15 @@ impl Attachment {
         };
         self.probes.set_live(Live { window_open: 0, ..live });
         let end_ns = clock::monotonic_ns()?;
+        // At once: what processes do from here on is not the window's.
+        let after = self.edge(end_ns, &mut works, false)?;
         self.switch_statistics_off(&mut statistics, &mut cost);
         collector.drain(self)?;
-        self.learn_types();
-        let after = self.edge(end_ns)?;
         let now = reading::read(&self.probes, true)?;
         let rest = now.minus(&last);
-        if rest.totals.units != 0 || end_ns - last_ns >= interval_length.as_nanos() as u64 / 2 {
-            let entry = timeline::interval(last_ns - start_ns, end_ns - last_ns, &rest);
+        if rest.totals.units != 0 || end_ns - course.last_ns >= interval_length.as_nanos() as u64 / 2 {
+            let mut entry = course.entry(end_ns, &rest, &after.lives, after.cpu);
+            (entry.devices, _) = self.interval_devices(&last_devices, entry.duration_ns)?;
             observer.interval(&entry);
             timeline.push(entry);
         }
@@ -233,6 +244,7 @@ impl Attachment {
             aggregates: now.minus(&baseline),
             flushes: wal::flushes(&self.probes)?.minus(&flushed_before),
             timeline,
+            works,
             statements: collector.statements,
             statement_every: live.statement_every,
             slowest: collector.slowest,
@@ -245,9 +257,14 @@ impl Attachment {
         })
     }
 
-    fn edge(&self, now_ns: u64) -> Result<Edge> {
+    fn edge(&mut self, now_ns: u64, works: &mut Works, is_first: bool) -> Result<Edge> {
+        let look = self.look(true)?;
+        works.look(self, &look, now_ns, is_first);
         Ok(Edge {
-            lives: self.lives(now_ns),
+            lives: self.lives(&look, now_ns),
+            devices: self.read_devices(true)?,
+            ebs: self.read_ebs(),
+            reads: file_reads::now(&self.probes),
             cpu: CpuTimes::now(),
             throttled_ns: host::throttled_ns(self.cluster.postmaster_pid()),
             agent_cpu_ns: clock::process_cpu_ns().ok(),

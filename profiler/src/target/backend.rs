@@ -9,6 +9,9 @@ const ATTEMPTS: u32 = 64;
 /// Bytes of statement text assumed where the setting cannot be read: its default.
 const DEFAULT_TEXT_BYTES: u32 = 1024;
 
+/// Bytes an application's name takes at most, its end included: `NAMEDATALEN`.
+const NAME_BYTES: usize = 64;
+
 /// Largest value of `track_activity_query_size`.
 const MAX_TEXT_BYTES: u32 = 1 << 20;
 
@@ -63,6 +66,8 @@ pub struct BackendStatus {
     pub transaction_start_us: Option<i64>,
     /// Query identifier; `None` where the server computes none.
     pub query_id: Option<u64>,
+    /// What the client calls itself; `None` if it does not.
+    pub application: Option<String>,
     /// The statement being executed, or the last one; cut at the server's `track_activity_query_size`.
     pub text: Option<String>,
 }
@@ -113,6 +118,7 @@ fn read_status(cluster: &Cluster, memory: &Memory) -> Result<Option<BackendStatu
             in_transaction: transaction_start != 0,
             transaction_start_us: (transaction_start != 0).then_some(transaction_start.cast_signed()),
             query_id: (query_id != 0).then_some(query_id),
+            application: application(memory, u64_at(at(layout.st_appname))?),
             text: statement(cluster, memory, text)?,
         };
         if before % 2 == 0 && u32_at(at(layout.st_changecount))? == before {
@@ -121,6 +127,11 @@ fn read_status(cluster: &Cluster, memory: &Memory) -> Result<Option<BackendStatu
         std::thread::yield_now();
     }
     Ok(None)
+}
+
+fn application(memory: &Memory, address: u64) -> Option<String> {
+    let name = memory.text(address, NAME_BYTES).ok().filter(|_| address != 0);
+    name.filter(|name| !name.is_empty())
 }
 
 fn statement(cluster: &Cluster, memory: &Memory, address: u64) -> Result<Option<String>, Failure> {

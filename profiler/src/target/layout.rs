@@ -39,6 +39,8 @@ pub struct Layout {
     pub st_backend_type: u32,
     /// `PgBackendStatus.st_state`, 4 bytes.
     pub st_state: u32,
+    /// `PgBackendStatus.st_appname`, pointer to text.
+    pub st_appname: u32,
     /// `PgBackendStatus.st_activity_raw`, pointer to text.
     pub st_activity_raw: u32,
     /// `PgBackendStatus.st_query_id`, 8 bytes.
@@ -98,6 +100,7 @@ impl Layout {
             st_procpid: find("offset", "PgBackendStatus.st_procpid")?,
             st_backend_type: find("offset", "PgBackendStatus.st_backendType")?,
             st_state: find("offset", "PgBackendStatus.st_state")?,
+            st_appname: find("offset", "PgBackendStatus.st_appname")?,
             st_activity_raw: find("offset", "PgBackendStatus.st_activity_raw")?,
             st_query_id: find("offset", "PgBackendStatus.st_query_id")?,
             st_databaseid: find("offset", "PgBackendStatus.st_databaseid")?,

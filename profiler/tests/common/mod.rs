@@ -7,7 +7,9 @@ use jiff::Timestamp;
 use pgstall::{
     model::{
         aggregates::Aggregates,
-        build::{CaptureInput, Inputs, OpenSample, ProcessSample, WindowInput, build},
+        build::{
+            CaptureInput, Inputs, OpenSample, ProcessSample, TypeSample, WindowInput, WorkSample, build,
+        },
         locks::{HeldSums, Locks},
         profile::{Borders, EndedBy, Filters, Host, Postgres, Probe, Profile, Tool},
         slowest::Slowest,
@@ -35,6 +37,8 @@ const MAJOR: u32 = 15;
 pub const DATA_FILE_READ: u32 = 0x0A00_0011;
 pub const WAL_SYNC: u32 = 0x0A00_0046;
 pub const WAL_WRITE: u32 = 0x0A00_0048;
+pub const WAL_WRITER_MAIN: u32 = 0x0500_000B;
+pub const VACUUM_DELAY: u32 = 0x0900_0006;
 pub const WAL_WRITE_LOCK: u32 = 0x0100_0008;
 pub const TRANSACTIONID: u32 = 0x0300_0005;
 pub const TUPLE: u32 = 0x0300_0004;
@@ -90,6 +94,7 @@ pub struct Run {
     pub weight: u32,
     pub locks: Option<(Locks, HeldSums)>,
     pub open: Vec<OpenSample>,
+    pub types: Vec<TypeSample>,
     pub processes: Vec<ProcessSample>,
     pub capture: CaptureInput,
     pub host: Host,
@@ -110,6 +115,7 @@ impl Run {
             weight: 1,
             locks: None,
             open: Vec::new(),
+            types: Vec::new(),
             processes: Vec::new(),
             capture: capture(),
             host: Host {
@@ -235,7 +241,46 @@ impl Run {
             buckets[*bucket as usize] = (part * (self.seconds * SECOND) as f64) as u64;
         }
         let backend_type = backend_type.map(str::to_owned);
+        let at = self.types.iter().position(|sample| sample.backend_type == backend_type);
+        let at = at.unwrap_or_else(|| {
+            self.types.push(TypeSample {
+                backend_type: backend_type.clone(),
+                n: 0,
+                buckets: [0; BUCKET_SLOTS],
+                events: Vec::new(),
+                work: Vec::new(),
+            });
+            self.types.len() - 1
+        });
+        self.types[at].n += 1;
+        self.types[at].buckets.iter_mut().zip(buckets).for_each(|(sum, ns)| *sum += ns);
         self.processes.push(ProcessSample { pid, backend_type, buckets });
+    }
+
+    /// What the processes of the type added last waited for and worked on.
+    pub fn of_type(&mut self, events: &[(u32, u64, u64)], work: &[(&str, Bucket, u64)]) {
+        let sample = self.types.last_mut().expect("a process");
+        let totals = |waits, blocked_ns| EventTotals { waits, blocked_ns, run_queue_ns: 0 };
+        let events = events.iter().map(|(word, waits, ns)| (event::index(*word), totals(*waits, *ns)));
+        sample.events = events.collect();
+        let work = work.iter().map(|(what, bucket, ns)| {
+            let mut buckets = [0; BUCKET_SLOTS];
+            buckets[*bucket as usize] = *ns;
+            WorkSample { what: (*what).to_owned(), n: 1, buckets }
+        });
+        sample.work = work.collect();
+    }
+
+    /// The backends by bucket and the CPU time of every interval so far.
+    pub fn backends(&mut self, backends: &[(Bucket, f64)], cpu_busy_ns: u64) {
+        for interval in &mut self.intervals {
+            let mut time_ns = [0; BUCKET_SLOTS];
+            for (bucket, n) in backends {
+                time_ns[*bucket as usize] = (n * interval.duration_ns as f64) as u64;
+            }
+            interval.backends = timeline::backends(&time_ns, interval.duration_ns);
+            interval.cpu_busy_ns = Some(cpu_busy_ns);
+        }
     }
 
     pub fn profile(mut self, requested_seconds: u64) -> Profile {
@@ -270,8 +315,11 @@ impl Run {
             slowest: &self.slowest,
             locks: self.locks.as_ref().map(|(locks, held)| (locks, held)),
             open: self.open,
+            types: &self.types,
             processes: &self.processes,
+            reads: &[],
             list_pids: false,
+            devices: None,
             wal: self.wal,
         })
     }

@@ -108,7 +108,19 @@ fn update_heavy() -> Profile {
     }
     run.process(1240, Some("checkpointer"), &[(of(Bucket::OtherWait), 0.9), (of(Bucket::OtherIo), 0.1)]);
     run.process(1241, Some("walwriter"), &[(of(Bucket::OtherWait), 0.98), (of(Bucket::WalFsync), 0.02)]);
+    run.of_type(&[(WAL_WRITER_MAIN, 140, 29_400 * MS), (WAL_SYNC, 31, 600 * MS)], &[]);
+    run.process(
+        1300,
+        Some("autovacuum worker"),
+        &[(of(Bucket::OtherWait), 0.2), (of(Bucket::PageRead), 0.1)],
+    );
+    run.of_type(
+        &[(VACUUM_DELAY, 2_900, 6_000 * MS), (DATA_FILE_READ, 4_100, 3_000 * MS)],
+        &[("VACUUM public.pgbench_accounts", Bucket::PageRead, 3_000 * MS)],
+    );
     run.process(1242, None, &[(of(Bucket::OtherWait), 1.0)]);
+    run.backends(&[(Bucket::WalFsync, 11.5), (Bucket::PageRead, 0.8), (Bucket::Cpu, 0.3)], 1_900 * MS);
+    run.host.cpu_busy_ns = Some(57_000 * MS);
     run.host.steal_ns = Some(2_400 * MS);
     run.wal = Some(wal(&flushes));
     run.profile(30)

@@ -113,6 +113,7 @@ pub fn device(profile: &mut Profile, name: &str, reads: u64) -> usize {
         scheduler: None,
         holds: Vec::new(),
         operations: vec![Operation {
+            asked: None,
             operation: "read".to_owned(),
             count: reads,
             per_s: reads as f64 / 10.0,
@@ -122,6 +123,7 @@ pub fn device(profile: &mut Profile, name: &str, reads: u64) -> usize {
             queue_mean_ns: None,
             requeued: 0,
             failed: 0,
+            asked: None,
         }],
         depth_mean: Some(3.5),
         depth_max: Some(31),
@@ -156,6 +158,8 @@ pub fn ceiling(profile: &mut Profile, device: usize, kind: &str, per_s: f64, kno
 
 pub fn ebs(profile: &mut Profile, device: usize, set: impl FnOnce(&mut Ebs)) {
     let mut ebs = Ebs {
+        read_bytes: 0,
+        write_bytes: 0,
         reads: 100,
         writes: 100,
         read_time_ns: SECOND,

@@ -135,7 +135,10 @@ fn the_report_shows_each_finding_within_its_width() {
 #[test]
 fn the_fixtures_are_understood() {
     let wanted: &[(&str, &[&str])] = &[
-        ("update_heavy", &["fsync_bound_group_commit", "storage_share", "open_transaction"]),
+        (
+            "update_heavy",
+            &["fsync_bound_group_commit", "storage_share", "open_transaction", "cpu_idle_while_waiting"],
+        ),
         ("select_only", &[]),
         (
             "lock_pile_up",

@@ -16,7 +16,7 @@ use fuser::{
     KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite,
     Request, WriteFlags,
 };
-use rustix::fs::MemfdFlags;
+use rustix::fs::{FallocateFlags, MemfdFlags};
 
 use super::{
     clock::{Line, now_ns, sleep_until},
@@ -234,6 +234,28 @@ impl Filesystem for Disk {
         reply: ReplyEmpty,
     ) {
         self.serve((Operation::Flush, 0, 0), || Ok(()), |_| reply.ok());
+    }
+
+    /// A discard, or writing zeros: either way what was there is given back. At once, and not in the log.
+    fn fallocate(
+        &self,
+        _request: &Request,
+        _inode: INodeNo,
+        _handle: FileHandle,
+        offset: u64,
+        length: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        let mode = FallocateFlags::from_bits_retain(mode as u32);
+        if !mode.intersects(FallocateFlags::PUNCH_HOLE | FallocateFlags::ZERO_RANGE) {
+            return reply.error(Errno::EOPNOTSUPP);
+        }
+        let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        match rustix::fs::fallocate(&self.content, punch, offset, length) {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(io::Error::from(error).into()),
+        }
     }
 
     /// The close of a file descriptor, which is nothing of the volume's.

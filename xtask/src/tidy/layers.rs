@@ -6,7 +6,7 @@ use std::path::Path;
 /// Each module uses only its own layer and those before it.
 const LAYERS: [&[&str]; 6] = [
     &["apportion", "kernel", "target", "units", "wait"],
-    &["model", "preflight"],
+    &["model", "preflight", "storage"],
     &["driver", "probe"],
     &["report"],
     &["session"],

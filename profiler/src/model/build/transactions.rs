@@ -1,7 +1,9 @@
 //! The budget.
 
 use profiler_common::{
+    block::LINKED_BUCKETS,
     bucket::{Bucket, WAKE_TO_RUN},
+    storage::part,
     totals::{EventTotals, Totals},
 };
 
@@ -18,7 +20,13 @@ use crate::{
     wait::{bucket_table, name_of_index},
 };
 
-pub(super) fn transactions(major: u32, aggregates: &Aggregates, duration_ns: u64) -> Transactions {
+/// `storage_watched`: whether waits for I/O could be linked to requests at all.
+pub(super) fn transactions(
+    major: u32,
+    aggregates: &Aggregates,
+    duration_ns: u64,
+    storage_watched: bool,
+) -> Transactions {
     let totals = &aggregates.totals;
     let n = totals.transactions;
     let sums: Vec<u64> = Bucket::ALL.iter().map(|bucket| aggregates.bucket_ns(*bucket)).collect();
@@ -36,7 +44,7 @@ pub(super) fn transactions(major: u32, aggregates: &Aggregates, duration_ns: u64
             p95_ns: of_units.quantile(0.95),
             p99_ns: of_units.quantile(0.99),
             parts: parts(bucket, &events, totals, n),
-            storage: Vec::new(),
+            storage: if storage_watched { storage(bucket, totals, n) } else { Vec::new() },
             events: events.into_iter().map(|event| event.budget(n)).collect(),
         }
     });
@@ -107,6 +115,16 @@ fn events_by_bucket(major: u32, aggregates: &Aggregates) -> Vec<Vec<Event>> {
         });
     }
     by_bucket
+}
+
+/// What the bucket's waits for I/O were spent on.
+fn storage(bucket: Bucket, totals: &Totals, n: u64) -> Vec<Part> {
+    let at = LINKED_BUCKETS.iter().position(|linked| *linked == bucket);
+    let Some(waits) = at.map(|at| &totals.storage[at]).filter(|waits| waits.waits != 0 && n != 0) else {
+        return Vec::new();
+    };
+    let means = part::NAMES.iter().zip(apportion(&waits.parts, n));
+    means.map(|(part, mean_ns)| Part { part: (*part).to_owned(), mean_ns }).collect()
 }
 
 /// `wal_fsync` is the backend's own write and sync (`leader`), or waiting for another backend's (`follower`); `run_queue`

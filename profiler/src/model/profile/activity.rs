@@ -57,15 +57,35 @@ pub struct ProcessType {
     pub idle_ns: u64,
     /// Time by bucket, all processes together, inside and outside transactions; buckets with none are left out.
     pub buckets: Vec<BucketTime>,
-    /// What they waited for, the most time first.
+    /// What they waited for, the most time first; of client backends only what is in the transactions counted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<ProcessEvent>,
+    /// What they worked on, where they say so, the busiest first. They are asked once per interval, and the time since
+    /// the last answer goes to the new one: it need not add up to `buckets`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub work: Vec<ProcessWork>,
     /// Their part in the devices' work.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<DeviceShare>,
+    /// What they read from files, and what of it came from devices; the page cache answered the rest. Null where it was
+    /// not read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page_cache: Option<PageCache>,
     /// The processes one by one, where asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pids: Vec<Process>,
+}
+
+/// What some of a type's processes worked on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ProcessWork {
+    /// What an autovacuum worker does, such as `VACUUM public.accounts`; `for NAME`, the application behind a walsender;
+    /// `parallel worker for PID`; what another background worker calls itself.
+    pub what: String,
+    /// Processes seen at it.
+    pub n: u64,
+    /// Time by bucket, all of them together; buckets with none are left out.
+    pub buckets: Vec<BucketTime>,
 }
 
 /// What the processes of one type waited for.
@@ -75,9 +95,9 @@ pub struct ProcessEvent {
     pub class: String,
     /// Event, such as `DataFileWrite`.
     pub event: String,
-    /// Waits in the window.
+    /// Waits that ended in the window.
     pub waits: u64,
-    /// Blocked time, all processes together.
+    /// Blocked time in the window, all processes together, waits that did not end in it included.
     pub blocked_ns: u64,
 }
 
@@ -92,6 +112,15 @@ pub struct DeviceShare {
     pub requests: u64,
     /// Bytes read and written.
     pub bytes: u64,
+}
+
+/// What processes read from files, and how much of it the page cache had.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PageCache {
+    /// Bytes read from files by the processes that were there at the end of the window.
+    pub read_bytes: u64,
+    /// Bytes those processes had the kernel fetch from devices, read-ahead included: it may be more than was read.
+    pub from_device_bytes: u64,
 }
 
 /// One process.

@@ -39,7 +39,7 @@ pub struct Device {
 /// Something of the server that lives on a device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Place {
-    /// `data directory`, `WAL`, or `tablespace NAME`.
+    /// `data directory`, `WAL`, or `tablespace OID`: a tablespace's name is in the catalogue, which is not asked.
     pub what: String,
     /// Where, as the server sees it, symbolic links resolved.
     pub path: String,
@@ -70,6 +70,10 @@ pub struct Operation {
     pub requeued: u64,
     /// Requests that ended with an error.
     pub failed: u64,
+    /// Of flushes: how many were asked for; those who ask at the same time share one. Null for the other operations, and
+    /// where it was not seen.
+    #[serde(default)]
+    pub asked: Option<u64>,
 }
 
 /// Who asked for a device's requests.
@@ -86,7 +90,7 @@ pub struct DeviceUser {
     pub writes: u64,
     /// Bytes written.
     pub write_bytes: u64,
-    /// Flushes.
+    /// Flushes asked for; several users share one of the device.
     pub flushes: u64,
     /// Part of all requests' time at the device, 0 to 1.
     pub share: Option<f64>,
@@ -126,10 +130,14 @@ pub struct Ebs {
     pub instance_throughput_exceeded_ns: u64,
     /// Queue length when it was read last.
     pub queue_length: u64,
-    /// Reads by latency at the volume.
+    /// Reads by latency at the volume; bins with none are left out.
     pub read_latency: Vec<EbsBin>,
-    /// Writes by latency at the volume.
+    /// Writes by latency at the volume; bins with none are left out.
     pub write_latency: Vec<EbsBin>,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub write_bytes: u64,
 }
 
 /// One bin of a latency histogram of EBS.

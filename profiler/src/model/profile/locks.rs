@@ -16,7 +16,7 @@ pub struct LockWait {
     pub event: String,
     /// Finished waits.
     pub waits: u64,
-    /// Blocked time, all waits together.
+    /// Time from their begin to the wake-up that ended them, all waits together; a deadlock check in between is included.
     pub blocked_ns: u64,
     /// Longest wait.
     pub max_ns: u64,
@@ -42,10 +42,11 @@ pub struct LockHolder {
     pub pid: u32,
     /// Its type, as in `processes`.
     pub backend_type: Option<String>,
-    /// Waits it ended.
+    /// Waits it ended, of those recorded.
     pub waits: u64,
     /// Time of those waits.
     pub blocked_ns: u64,
-    /// Statement it ran when it let go last, normalised; null where it was not read.
+    /// Statement it ran when it let go last, normalised, or the one before where that only ended the transaction; null where
+    /// it was not read.
     pub statement: Option<String>,
 }

@@ -16,7 +16,8 @@ mod wal;
 
 pub use activity::{
     BucketBackends, BucketMean, BucketTime, DeviceShare, EventTime, Interval, IntervalDevice,
-    OpenTransaction, Process, ProcessEvent, ProcessType, SlowTransaction, Statement, Waiting,
+    OpenTransaction, PageCache, Process, ProcessEvent, ProcessType, ProcessWork, SlowTransaction, Statement,
+    Waiting,
 };
 pub use capture::{Backends, Borders, Capture, Connections, Cost, Filters, Probe, StatementCapture};
 pub use devices::{Ceiling, Device, DeviceUser, Ebs, EbsBin, Operation, Place};

@@ -7,8 +7,9 @@ use crate::{
     units::{count, counted, duration, share},
 };
 
-/// Events listed.
+/// Events listed, and the part of all these waits' time below which none is.
 const EVENTS: usize = 6;
+const LEAST_PART: f64 = 0.001;
 const EVENT: usize = 32;
 const NUMBERS: usize = 10 + 3 * 10;
 
@@ -17,7 +18,11 @@ pub(super) fn write(page: &mut Page, profile: &Profile) {
     let heads = format!("{:>10}{:>10}{:>10}{:>10}", "waits", "each", "longest", "all");
     page.section("LOCKS AND THEIR HOLDERS", "(all processes)", &heads);
     let meaning_width = page.width().saturating_sub(EVENT + NUMBERS);
-    for wait in waits.iter().take(EVENTS) {
+    let all_ns: u64 = waits.iter().map(|wait| wait.blocked_ns).sum();
+    let listed = |wait: &&LockWait| wait.blocked_ns as f64 >= LEAST_PART * all_ns as f64;
+    // The most time comes first.
+    let n_listed = waits.iter().take(EVENTS).take_while(listed).count();
+    for wait in waits.iter().take(n_listed) {
         let label = cut(&format!("  {}/{}", wait.class, wait.event), EVENT - 1);
         let meaning = words::meaning(&wait.class, &wait.event).unwrap_or_default();
         let meaning = cut(meaning, meaning_width);
@@ -32,7 +37,7 @@ pub(super) fn write(page: &mut Page, profile: &Profile) {
             page.paragraph(Paint::Faint, "      ", &most_of(holder, wait), 2);
         }
     }
-    let rest = waits.get(EVENTS..).unwrap_or_default();
+    let rest = waits.get(n_listed..).unwrap_or_default();
     if !rest.is_empty() {
         let sum: u64 = rest.iter().map(|wait| wait.blocked_ns).sum();
         page.line(format!(

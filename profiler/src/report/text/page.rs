@@ -215,6 +215,7 @@ fn ascii(text: &str) -> String {
         'µ' => 'u',
         '–' | '·' => '-',
         '…' => '~',
+        '×' => 'x',
         _ => '?',
     };
     text.chars().map(nearest).collect()

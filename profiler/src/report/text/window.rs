@@ -1,28 +1,53 @@
-//! The window as a whole: its course, and what the server's processes did in it.
+//! The window's course: what changed over it, and what was busy.
+
+use std::collections::BTreeSet;
+
+use profiler_common::bucket::Bucket;
 
 use super::{
     approximate,
     page::{Line, Page, Paint},
 };
 use crate::{
-    model::profile::{Interval, ProcessType, Profile},
-    units::{duration, rate},
+    model::profile::{Interval, IntervalDevice, Profile},
+    units::{count, counted, duration, rate},
 };
 
-/// Columns of a course; more intervals share a column.
-const COLUMNS: usize = 60;
+/// Columns before a course and behind it; more intervals than fit between share a column.
+const NAME: usize = 11;
+const RANGE: usize = 28;
+
+/// Fewer backends than this, at the worst, are not worth a course.
+const WORTH_A_COURSE: f64 = 0.5;
+
+/// Buckets whose backends are drawn: those another volume or another schema would change.
+const DRAWN: [Bucket; 3] = [Bucket::PageRead, Bucket::WalFsync, Bucket::Lock];
 
 pub(super) fn timeline(page: &mut Page, profile: &Profile) {
     let intervals = &profile.timeline;
-    if intervals.len() < 3 || profile.transactions.count == 0 {
+    let has_backends = intervals.iter().any(|interval| !interval.backends.is_empty());
+    if intervals.len() < 3 || profile.transactions.count == 0 && !has_backends {
         return;
     }
-    let per_column = intervals.len().div_ceil(COLUMNS);
+    let per_column = intervals.len().div_ceil(page.width().saturating_sub(NAME + RANGE + 4).max(1));
     let columns: Vec<&[Interval]> = intervals.chunks(per_column).collect();
     let length: u64 = columns[0].iter().map(|interval| interval.duration_ns).sum();
     let remark = format!("({} a column) {}", duration(length), approximate(profile));
     page.section("OVER TIME", remark.trim(), "");
 
+    if profile.transactions.count != 0 {
+        transactions(page, intervals, &columns);
+    }
+    for bucket in DRAWN {
+        backends(page, bucket, &columns);
+    }
+    devices(page, &columns);
+    for sentence in [waiting(profile), cpu_used(profile)].into_iter().flatten() {
+        page.paragraph(Paint::Plain, "  ", &sentence, usize::MAX);
+    }
+}
+
+fn transactions(page: &mut Page, intervals: &[Interval], columns: &[&[Interval]]) {
     let tps: Vec<f64> = columns.iter().map(|column| mean_of(column, |interval| interval.tps)).collect();
     let range = format!("{} to {}", rate(least(&tps)), rate(most(&tps)));
     course(page, "tps", &tps, &range);
@@ -46,6 +71,80 @@ pub(super) fn timeline(page: &mut Page, profile: &Profile) {
     }
 }
 
+/// How many client backends were in a bucket at a time.
+fn backends(page: &mut Page, bucket: Bucket, columns: &[&[Interval]]) {
+    let of = |interval: &Interval| backends_in(interval, bucket);
+    let values: Vec<f64> = columns.iter().map(|column| mean_of(column, of)).collect();
+    if most(&values) >= WORTH_A_COURSE {
+        let range = format!("{} to {} backends", rate(least(&values)), rate(most(&values)));
+        course(page, bucket.name(), &values, &range);
+    }
+}
+
+fn backends_in(interval: &Interval, bucket: Bucket) -> f64 {
+    let own = interval.backends.iter().find(|entry| entry.bucket.0 == bucket);
+    own.map_or(0.0, |entry| entry.backends)
+}
+
+/// Requests per second and depth of every device that was seen.
+fn devices(page: &mut Page, columns: &[&[Interval]]) {
+    let names = columns.iter().copied().flatten().flat_map(|interval| &interval.devices);
+    let names: BTreeSet<&str> = names.map(|device| device.device.as_str()).collect();
+    for name in names {
+        let drawn = |of: fn(&IntervalDevice) -> f64| -> Vec<f64> {
+            let of = |interval: &Interval| {
+                interval.devices.iter().find(|device| device.device == name).map_or(0.0, of)
+            };
+            columns.iter().map(|column| mean_of(column, of)).collect()
+        };
+        let rates = drawn(|device| device.reads_per_s + device.writes_per_s + device.flushes_per_s);
+        let range = format!("{} to {} requests/s", rate(least(&rates)), rate(most(&rates)));
+        course(page, name, &rates, &range);
+        let depths = drawn(|device| device.depth_mean);
+        let range = format!("{} to {} at it", rate(least(&depths)), rate(most(&depths)));
+        course(page, "  depth", &depths, &range);
+    }
+}
+
+/// `on average 29.0 of 64.0 client backends waited on page_read, 3.10 on lock`
+fn waiting(profile: &Profile) -> Option<String> {
+    let clients =
+        profile.processes.iter().find(|one| one.backend_type.as_deref() == Some("client backend"))?;
+    let window_ns = profile.window.duration_ns.max(1) as f64;
+    let average = |ns: u64| ns as f64 / window_ns;
+    let all = average(clients.buckets.iter().map(|time| time.time_ns).sum::<u64>() + clients.idle_ns);
+    let mut waits: Vec<(&str, f64)> = clients
+        .buckets
+        .iter()
+        .filter(|time| !matches!(time.bucket.0, Bucket::Cpu | Bucket::Client))
+        .map(|time| (time.bucket.0.name(), average(time.time_ns)))
+        .filter(|(_, average)| *average >= 0.05)
+        .collect();
+    waits.sort_by(|one, other| other.1.total_cmp(&one.1));
+    let (first, rest) = waits.split_first()?;
+    let mut sentence = format!(
+        "on average {} of {} client backends waited on {}",
+        rate(first.1),
+        count(all.round() as u64),
+        first.0
+    );
+    for (name, average) in rest.iter().take(3) {
+        sentence.push_str(&format!(", {} on {name}", rate(*average)));
+    }
+    Some(sentence)
+}
+
+/// `CPU used: 251 s in 240 s (of 2 CPUs)`
+fn cpu_used(profile: &Profile) -> Option<String> {
+    let busy = duration(profile.host.cpu_busy_ns?);
+    let cpus = profile.host.cpus.map(|cpus| format!(" (of {})", counted(cpus.into(), "CPU", "CPUs")));
+    Some(format!(
+        "CPU used: {busy} in {}{}, by everything on the host",
+        duration(profile.window.duration_ns),
+        cpus.unwrap_or_default()
+    ))
+}
+
 fn course(page: &mut Page, name: &str, values: &[f64], range: &str) {
     const STEPS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let top = most(values).max(f64::MIN_POSITIVE);
@@ -54,13 +153,13 @@ fn course(page: &mut Page, name: &str, values: &[f64], range: &str) {
     let line: String = values.iter().map(|value| if *value == 0.0 { ' ' } else { step(value) }).collect();
     page.write(
         Line::default()
-            .add(Paint::Plain, format!("  {name:<6}"))
+            .add(Paint::Plain, format!("  {name:<NAME$}"))
             .add(Paint::Strong, line)
             .add(Paint::Plain, format!("  {range}")),
     );
 }
 
-fn mean_of(intervals: &[Interval], of: fn(&Interval) -> f64) -> f64 {
+fn mean_of(intervals: &[Interval], of: impl Fn(&Interval) -> f64) -> f64 {
     intervals.iter().map(of).sum::<f64>() / intervals.len().max(1) as f64
 }
 
@@ -70,31 +169,4 @@ fn least(values: &[f64]) -> f64 {
 
 fn most(values: &[f64]) -> f64 {
     values.iter().copied().reduce(f64::max).unwrap_or(0.0)
-}
-
-pub(super) fn processes(page: &mut Page, profile: &Profile) {
-    if profile.processes.is_empty() || profile.window.duration_ns == 0 {
-        return;
-    }
-    page.section("PROCESSES", "(how many were where, on average over the window)", "");
-    for process_type in &profile.processes {
-        let name = process_type.backend_type.as_deref().unwrap_or("(unnamed type)");
-        let lead = format!("  {name:<24}{:>5}  ", process_type.n);
-        page.paragraph(
-            Paint::Plain,
-            &lead,
-            &whereabouts(process_type, profile.window.duration_ns),
-            usize::MAX,
-        );
-    }
-}
-
-fn whereabouts(process_type: &ProcessType, window_ns: u64) -> String {
-    let buckets = process_type.buckets.iter().map(|time| (time.bucket.0.name(), time.time_ns));
-    let parts = buckets.chain([("idle", process_type.idle_ns)]).filter_map(|(name, ns)| {
-        let average = ns as f64 / window_ns as f64;
-        (average >= 0.005).then(|| format!("{name} {}", rate(average)))
-    });
-    let parts: Vec<String> = parts.collect();
-    if parts.is_empty() { "hardly ran".to_owned() } else { parts.join(", ") }
 }
