@@ -256,5 +256,5 @@ impl Completion {
 }
 
 /// The buckets whose waits for I/O are split over the parts of a request, in the order of
-/// [`crate::storage::Storage`].
+/// `Storage`.
 pub const LINKED_BUCKETS: [Bucket; 2] = [Bucket::PageRead, Bucket::WalFsync];

@@ -329,7 +329,7 @@ fn entry(request: KernelRequest) -> Option<&'static mut Request> {
 #[inline(always)]
 fn insert(request: KernelRequest, new: Request) {
     // Where it fails the completion is counted as unseen.
-    drop(REQUESTS.insert(request.address(), new, 0));
+    let _ = REQUESTS.insert(request.address(), new, 0);
 }
 
 #[inline(always)]
