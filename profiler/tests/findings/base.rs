@@ -123,7 +123,6 @@ pub fn device(profile: &mut Profile, name: &str, reads: u64) -> usize {
             queue_mean_ns: None,
             requeued: 0,
             failed: 0,
-            asked: None,
         }],
         depth_mean: Some(3.5),
         depth_max: Some(31),
