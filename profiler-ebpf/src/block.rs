@@ -121,8 +121,8 @@ pub fn link(backend: &mut Backend, slot: u16, now_ns: u64) {
     let Some(completion) = COMPLETED.get_ptr(0) else { return };
     // SAFETY: this CPU's copy, preemption is off.
     let completion = unsafe { &*completion };
-    if let Some(link) = completion.awaited_by(slot as u32, now_ns) {
-        backend.ledger.link(link);
+    if let Some(link) = completion.instants(now_ns) {
+        backend.ledger.link(link, completion.is_of(slot as u32));
     }
 }
 
