@@ -52,12 +52,6 @@ pub mod user {
     pub const BACKEND_TYPE: u32 = 32;
     /// Backend types that have an index.
     pub const BACKEND_TYPES: u32 = 32;
-
-    /// Whether it is a thread of the kernel's own, which asks on somebody else's behalf.
-    #[inline(always)]
-    pub const fn is_kernel(user: u32) -> bool {
-        user >= KERNEL && user < BACKEND_TYPE
-    }
 }
 
 /// Length of the table of users; a power of two, so that masking proves the bound to the verifier.
@@ -239,25 +233,20 @@ pub const FRESH_NS: u64 = 50_000;
 impl Completion {
     /// The instants of this request, if it can be what a backend was woken by at `now`.
     ///
-    /// Of a worker's request the time it was made says nothing about the waiter's: it asked before.
+    /// A backend waits for requests of its own, for those a kernel thread made for it, and for pages that others are
+    /// reading or writing; it also waits for its turn to make a request, which another's completion may bring. Which of
+    /// the two the ledger tells apart, by whether a request was asked for and not made. When a worker of the kernel made
+    /// its request says nothing of the waiter: it waited for that to happen as well.
     #[inline(always)]
     pub fn instants(&self, now_ns: u64) -> Option<Link> {
         if self.link.completed_ns == 0 || now_ns.wrapping_sub(self.link.completed_ns) > FRESH_NS {
             return None;
         }
         let mut link = self.link;
-        if self.user == user::KWORKER {
+        if self.user == user::KWORKER || self.user == user::WRITEBACK {
             link.made_ns = 0;
         }
         Some(link)
-    }
-
-    /// Whether a backend in that slot is sure to have waited for the request itself: one of its own, one a kernel thread
-    /// made for it, or a page that another process is reading already. By the completion of another's write it may be
-    /// woken as well, because that was what held up its own request, or because it waited for the page written.
-    #[inline(always)]
-    pub fn is_of(&self, slot: u32) -> bool {
-        self.slot == slot || user::is_kernel(self.user) || self.operation == operation::READ
     }
 }
 

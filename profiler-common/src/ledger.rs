@@ -120,7 +120,7 @@ pub struct Ledger {
     asked_ns: u64,
     /// Begin of the last gap in which it waited for its turn to make one, if that was made before the gap was split.
     queued_out_ns: u64,
-    /// 1 if `link` is sure to be what it waited for.
+    /// 1 if the task made the request of `link` itself.
     link_is_own: u64,
     reserved_storage: [u64; 2],
 }
@@ -333,7 +333,7 @@ impl Ledger {
     }
 
     /// The completion of a request is what wakes the task. As with [`Ledger::wake`], it counts only inside the gap it
-    /// lies in. `own`: that request is sure to be what it waited for.
+    /// lies in. `own`: the task made the request itself.
     #[inline(always)]
     pub fn link(&mut self, link: Link, own: bool) {
         self.link = link;

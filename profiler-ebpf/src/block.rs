@@ -122,7 +122,7 @@ pub fn link(backend: &mut Backend, slot: u16, now_ns: u64) {
     // SAFETY: this CPU's copy, preemption is off.
     let completion = unsafe { &*completion };
     if let Some(link) = completion.instants(now_ns) {
-        backend.ledger.link(link, completion.is_of(slot as u32));
+        backend.ledger.link(link, completion.slot == slot as u32);
     }
 }
 
