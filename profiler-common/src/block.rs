@@ -237,12 +237,11 @@ impl DeviceTotals {
 pub const FRESH_NS: u64 = 50_000;
 
 impl Completion {
-    /// The instants of this request, if it can be what a backend in that slot waited for until `now`.
+    /// The instants of this request, if it can be what a backend was woken by at `now`.
     ///
-    /// A backend waits for its own requests, for those a kernel thread made for it, and for pages that another process
-    /// is reading already. Of a worker's request the time it was made says nothing about the waiter's: it asked before.
+    /// Of a worker's request the time it was made says nothing about the waiter's: it asked before.
     #[inline(always)]
-    pub fn awaited_by(&self, slot: u32, now_ns: u64) -> Option<Link> {
+    pub fn instants(&self, now_ns: u64) -> Option<Link> {
         if self.link.completed_ns == 0 || now_ns.wrapping_sub(self.link.completed_ns) > FRESH_NS {
             return None;
         }
@@ -250,11 +249,18 @@ impl Completion {
         if self.user == user::KWORKER {
             link.made_ns = 0;
         }
-        let awaited = self.slot == slot || user::is_kernel(self.user) || self.operation == operation::READ;
-        awaited.then_some(link)
+        Some(link)
+    }
+
+    /// Whether a backend in that slot is sure to have waited for the request itself: one of its own, one a kernel thread
+    /// made for it, or a page that another process is reading already. By the completion of another's write it may be
+    /// woken as well, because that was what held up its own request, or because it waited for the page written.
+    #[inline(always)]
+    pub fn is_of(&self, slot: u32) -> bool {
+        self.slot == slot || user::is_kernel(self.user) || self.operation == operation::READ
     }
 }
 
 /// The buckets whose waits for I/O are split over the parts of a request, in the order of
-/// [`crate::storage::Storage`].
+/// [`crate::storage::StorageTotals`].
 pub const LINKED_BUCKETS: [Bucket; 2] = [Bucket::PageRead, Bucket::WalFsync];

@@ -116,9 +116,13 @@ pub struct Ledger {
     link: Link,
     /// Waits for I/O since the last clear, of the buckets in [`crate::block::LINKED_BUCKETS`].
     pub storage: [StorageTotals; LINKED],
-    /// When the task asked for a request that is not made yet, ns; the begin of the gap that is not split yet if it spent
-    /// that one asking; 0 = neither.
+    /// When the task asked for a request that is not made yet, ns; 0 = it did not.
     asked_ns: u64,
+    /// Begin of the last gap in which it waited for its turn to make one, if that was made before the gap was split.
+    queued_out_ns: u64,
+    /// 1 if `link` is sure to be what it waited for.
+    link_is_own: u64,
+    reserved_storage: [u64; 2],
 }
 crate::shared!(Ledger, 64 + 16 * BUCKET_SLOTS + 24 * EVENT_ENTRIES + 128);
 
@@ -157,6 +161,7 @@ impl Ledger {
         self.clear_storage();
         self.link = Link::default();
         self.asked_ns = 0;
+        self.queued_out_ns = 0;
     }
 
     #[inline(always)]
@@ -328,18 +333,17 @@ impl Ledger {
     }
 
     /// The completion of a request is what wakes the task. As with [`Ledger::wake`], it counts only inside the gap it
-    /// lies in.
+    /// lies in. `own`: that request is sure to be what it waited for.
     #[inline(always)]
-    pub fn link(&mut self, link: Link) {
+    pub fn link(&mut self, link: Link, own: bool) {
         self.link = link;
+        self.link_is_own = own as u64;
     }
 
     /// The task, running, asks for a request. Before it is made it may have to wait for its turn.
     #[inline(always)]
     pub fn ask(&mut self, now_ns: u64) {
-        if self.state == RUNNING || self.asked_ns != self.charged_to_ns {
-            self.asked_ns = now_ns;
-        }
+        self.asked_ns = now_ns;
     }
 
     /// The request is made. Returns since when it was asked for, ns.
@@ -349,13 +353,11 @@ impl Ledger {
         if asked_ns == 0 {
             return now_ns;
         }
-        if self.state == RUNNING || asked_ns > self.charged_to_ns {
-            self.asked_ns = 0;
-            return asked_ns;
+        if self.state != RUNNING && asked_ns <= self.charged_to_ns {
+            self.queued_out_ns = self.charged_to_ns;
         }
-        let first = asked_ns < self.charged_to_ns;
-        self.asked_ns = self.charged_to_ns;
-        if first { asked_ns } else { now_ns }
+        self.asked_ns = 0;
+        asked_ns
     }
 
     /// The task leaves the CPU. [`Ledger::close_gap`] and [`Ledger::run_to`] came before.
@@ -393,14 +395,16 @@ impl Ledger {
         self.note_event(blocked_ns, losses);
     }
 
-    /// Splits a wait for I/O over the parts of the request that ended it. A wait no request of which is known is one for
+    /// Splits a wait for I/O over the parts of the request that ended it. Where that is not one of its own, the wait was for
     /// its turn, if the task had asked for a request that was not made before the wait was over.
     #[inline(always)]
     fn charge_storage(&mut self, bucket: u32, woke_ns: u64) {
         let out_ns = self.charged_to_ns;
-        let (link, asked_ns) = (self.link, self.asked_ns);
-        let linked = link.ended(out_ns, woke_ns);
-        if linked || asked_ns == out_ns {
+        let linked = self.link_is_own != 0 && self.link.ended(out_ns, woke_ns);
+        let asked = self.asked_ns != 0 && self.asked_ns <= out_ns;
+        let queued = asked || self.queued_out_ns == out_ns;
+        if linked && asked {
+            // What it had asked for was merged into what it waited for. What it asks for since is another matter.
             self.asked_ns = 0;
         }
         let at = match bucket & (BUCKET_SLOTS as u32 - 1) {
@@ -409,10 +413,10 @@ impl Ledger {
             _ => return,
         };
         self.storage_used = 1;
-        if !linked && asked_ns != 0 && asked_ns <= out_ns {
+        if queued && !linked {
             self.storage[at].add_queued(woke_ns - out_ns);
         } else {
-            self.storage[at].add(link, out_ns, woke_ns);
+            self.storage[at].add(self.link, out_ns, woke_ns);
         }
     }
 

@@ -73,12 +73,8 @@ fn clip(ns: u64, low_ns: u64, high_ns: u64) -> u64 {
 pub struct StorageTotals {
     /// Time by [`part`], ns; adds up to the blocked time of the waits.
     pub parts: [u64; STORAGE_PARTS],
-    /// Waits.
-    pub waits: u64,
-    /// Those a request was linked to.
-    pub linked: u64,
 }
-crate::shared!(StorageTotals, 8 * STORAGE_PARTS + 16);
+crate::shared!(StorageTotals, 8 * STORAGE_PARTS);
 
 impl StorageTotals {
     /// Adds one wait.
@@ -90,16 +86,12 @@ impl StorageTotals {
             self.parts[at] += parts[at];
             at += 1;
         }
-        self.waits += 1;
-        self.linked += link.ended(out_ns, woke_ns) as u64;
     }
 
     /// Adds one wait for the turn to make a request.
     #[inline(always)]
     pub fn add_queued(&mut self, blocked_ns: u64) {
         self.parts[part::QUEUE] += blocked_ns;
-        self.waits += 1;
-        self.linked += 1;
     }
 
     /// Adds the waits of another.
@@ -110,7 +102,5 @@ impl StorageTotals {
             self.parts[at] += other.parts[at];
             at += 1;
         }
-        self.waits += other.waits;
-        self.linked += other.linked;
     }
 }

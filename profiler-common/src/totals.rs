@@ -39,7 +39,7 @@ pub struct Totals {
     /// Waits for I/O of the buckets in [`crate::block::LINKED_BUCKETS`], over the units.
     pub storage: [StorageTotals; LINKED],
 }
-crate::shared!(Totals, 8 * (11 + BUCKET_SLOTS + LOSSES) + 48 * LINKED);
+crate::shared!(Totals, 8 * (11 + BUCKET_SLOTS + LOSSES) + 32 * LINKED);
 
 /// Sums of one wait event over finished units.
 #[repr(C)]

@@ -26,7 +26,7 @@ fn sizes() {
         ("EventCharge", size_of::<EventCharge>(), align_of::<EventCharge>(), 24),
         ("Flush", size_of::<Flush>(), align_of::<Flush>(), 64),
         ("FlushTotals", size_of::<FlushTotals>(), align_of::<FlushTotals>(), 24),
-        ("Totals", size_of::<Totals>(), align_of::<Totals>(), 440),
+        ("Totals", size_of::<Totals>(), align_of::<Totals>(), 408),
         ("EventTotals", size_of::<EventTotals>(), align_of::<EventTotals>(), 24),
         ("Histogram", size_of::<Histogram>(), align_of::<Histogram>(), 9_216),
         ("Record", size_of::<Record>(), align_of::<Record>(), 1_584),

@@ -49,9 +49,9 @@ proptest! {
         let mut totals = StorageTotals::default();
         totals.add(link(made_ns, issued_ns, completed_ns), out_ns, out_ns + blocked_ns);
         prop_assert_eq!(totals.parts.iter().sum::<u64>(), blocked_ns);
-        prop_assert_eq!(totals.waits, 1);
-        let unexplained = totals.linked == 0;
-        prop_assert!(!unexplained || totals.parts[part::UNLINKED] == blocked_ns);
+        if !link(made_ns, issued_ns, completed_ns).ended(out_ns, out_ns + blocked_ns) {
+            prop_assert_eq!(totals.parts[part::UNLINKED], blocked_ns);
+        }
     }
 }
 
@@ -60,18 +60,18 @@ fn a_backend_waits_for_its_own_requests_for_the_kernels_and_for_pages_others_rea
     let completion =
         |slot, user, operation| Completion { link: link(10, 20, 1000), slot, user, operation, reserved: 0 };
     let backend = user::BACKEND_TYPE + 3;
-    let awaited = |completion: Completion, now_ns| completion.awaited_by(7, now_ns).is_some();
-    assert!(awaited(completion(7, backend, operation::WRITE), 1010));
-    assert!(awaited(completion(8, backend, operation::READ), 1010));
-    assert!(!awaited(completion(8, backend, operation::WRITE), 1010), "another backend's write");
-    assert!(!awaited(completion(0, user::OTHER_PROCESS, operation::WRITE), 1010), "a stranger's write");
-    assert!(awaited(completion(0, user::JBD2, operation::WRITE), 1010));
-    assert!(awaited(completion(7, backend, operation::WRITE), 1000 + FRESH_NS));
-    assert!(!awaited(completion(7, backend, operation::WRITE), 1001 + FRESH_NS), "long ago");
-    assert!(!awaited(Completion::default(), 10), "nothing completed on this CPU yet");
-    let by_worker = completion(0, user::KWORKER, operation::WRITE).awaited_by(7, 1010);
+    assert!(completion(7, backend, operation::WRITE).is_of(7));
+    assert!(completion(8, backend, operation::READ).is_of(7));
+    assert!(!completion(8, backend, operation::WRITE).is_of(7), "another backend's write");
+    assert!(!completion(0, user::OTHER_PROCESS, operation::WRITE).is_of(7), "a stranger's write");
+    assert!(completion(0, user::JBD2, operation::WRITE).is_of(7));
+    let own = completion(7, backend, operation::WRITE);
+    assert_eq!(own.instants(1000 + FRESH_NS), Some(link(10, 20, 1000)));
+    assert_eq!(own.instants(1001 + FRESH_NS), None, "long ago");
+    assert_eq!(Completion::default().instants(10), None, "nothing completed on this CPU yet");
+    let by_worker = completion(0, user::KWORKER, operation::WRITE).instants(1010);
     assert_eq!(by_worker, Some(link(0, 20, 1000)), "when a worker asked says nothing of the waiter");
-    let by_journal = completion(0, user::JBD2, operation::WRITE).awaited_by(7, 1010);
+    let by_journal = completion(0, user::JBD2, operation::WRITE).instants(1010);
     assert_eq!(by_journal, Some(link(10, 20, 1000)));
 }
 
@@ -118,7 +118,7 @@ impl Life {
         self.now_ns += blocked_ns;
         self.backend.ledger.wake(self.now_ns);
         if let Some(link) = link {
-            self.backend.ledger.link(link);
+            self.backend.ledger.link(link, true);
         }
         self.now_ns += 3;
         self.come_back();
@@ -139,8 +139,8 @@ fn storage_adds_up_to_the_blocked_time_of_the_waits_for_io_of_its_bucket() {
     assert!(!life.backend.ledger.waits_for_storage());
     let ledger = &life.backend.ledger;
     let [reads, syncs] = ledger.storage;
-    assert_eq!(reads, StorageTotals { parts: [20, 70, 10, 40], waits: 2, linked: 1 });
-    assert_eq!(syncs, StorageTotals { parts: [0, 0, 0, 70], waits: 1, linked: 0 });
+    assert_eq!(reads, StorageTotals { parts: [20, 70, 10, 40] });
+    assert_eq!(syncs, StorageTotals { parts: [0, 0, 0, 70] });
     assert_eq!(reads.parts.iter().sum::<u64>(), ledger.buckets[Bucket::PageRead as usize]);
     // Waiting for another's flush is no I/O of one's own.
     assert_eq!(syncs.parts.iter().sum::<u64>() + 30, ledger.buckets[Bucket::WalFsync as usize]);
@@ -176,7 +176,6 @@ fn waiting_for_the_turn_to_make_a_request_is_queueing() {
     life.wait(SYNCS, 100, Some(link(at, at + 5, at + 100)));
     let syncs = life.backend.ledger.storage[1];
     assert_eq!(syncs.parts, [500, 90, 10, 0], "{syncs:?}");
-    assert_eq!((syncs.waits, syncs.linked), (3, 3));
     life.wait(SYNCS, 60, None);
     assert_eq!(life.backend.ledger.storage[1].parts[part::UNLINKED], 60, "nothing was asked for");
 }
@@ -196,12 +195,15 @@ fn a_request_made_before_the_gap_is_split_is_remembered_with_the_gap() {
     let asked_ns = life.now_ns - 410;
     assert_eq!(life.backend.ledger.made(life.now_ns + 2), asked_ns);
     life.backend.ledger.ask(life.now_ns + 3);
-    assert_eq!(life.backend.ledger.made(life.now_ns + 4), life.now_ns + 4);
-    life.now_ns += 5;
-    life.advance();
-    assert_eq!(life.queued_ns(), 400);
+    assert_eq!(life.backend.ledger.made(life.now_ns + 4), life.now_ns + 3);
+    // A third one has to wait for its turn again.
+    life.backend.ledger.ask(life.now_ns + 5);
+    life.now_ns += 10;
+    life.wait(SYNCS, 300, None);
+    assert_eq!(life.queued_ns(), 700);
+    assert_eq!(life.backend.ledger.made(life.now_ns), life.now_ns - 318);
     life.wait(SYNCS, 60, None);
-    assert_eq!(life.queued_ns(), 400, "only that gap was spent asking");
+    assert_eq!(life.queued_ns(), 700, "only those gaps were spent asking");
 }
 
 #[test]
@@ -214,4 +216,40 @@ fn a_wait_ended_by_ones_request_is_over_with_asking() {
     life.wait(SYNCS, 100, Some(link(at - 50, at - 40, at + 90)));
     life.wait(SYNCS, 70, None);
     assert_eq!(life.backend.ledger.storage[1].parts, [0, 90, 10, 70]);
+}
+
+#[test]
+fn a_request_asked_for_before_an_earlier_wait_is_split_is_still_waited_for() {
+    let mut life = Life::new();
+    life.pass(15);
+    life.backend.switch_out(5, SYNCS, false, 0);
+    let out_ns = life.now_ns;
+    life.backend.ledger.wake(out_ns + 100);
+    life.backend.ledger.link(link(out_ns - 5, out_ns, out_ns + 98), true);
+    life.now_ns += 101;
+    life.backend.ledger.switch_in(life.now_ns, &mut NoLoss);
+    life.backend.ledger.ask(life.now_ns + 1);
+    life.wait(SYNCS, 70, None);
+    assert_eq!(life.backend.ledger.storage[1].parts, [70, 98, 2, 0]);
+}
+
+#[test]
+fn anothers_completion_ends_a_wait_for_ones_turn_or_for_the_page_it_wrote() {
+    let mut life = Life::new();
+    life.pass(5);
+    life.backend.ledger.ask(life.now_ns);
+    for queued_ns in [50, 0] {
+        life.now_ns += 10;
+        life.advance();
+        life.backend.switch_out(5, SYNCS, false, 0);
+        let out_ns = life.now_ns;
+        life.backend.ledger.link(link(out_ns - 30, out_ns - 20, out_ns + 48), false);
+        life.now_ns += 50;
+        life.backend.ledger.wake(life.now_ns);
+        life.backend.ledger.switch_in(life.now_ns, &mut NoLoss);
+        life.backend.ledger.made(life.now_ns);
+        life.advance();
+        let expected = if queued_ns != 0 { [50, 0, 0, 0] } else { [50, 48, 2, 0] };
+        assert_eq!(life.backend.ledger.storage[1].parts, expected);
+    }
 }

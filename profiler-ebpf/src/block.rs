@@ -121,8 +121,8 @@ pub fn link(backend: &mut Backend, slot: u16, now_ns: u64) {
     let Some(completion) = COMPLETED.get_ptr(0) else { return };
     // SAFETY: this CPU's copy, preemption is off.
     let completion = unsafe { &*completion };
-    if let Some(link) = completion.awaited_by(slot as u32, now_ns) {
-        backend.ledger.link(link);
+    if let Some(link) = completion.instants(now_ns) {
+        backend.ledger.link(link, completion.is_of(slot as u32));
     }
 }
 
@@ -329,7 +329,7 @@ fn entry(request: KernelRequest) -> Option<&'static mut Request> {
 #[inline(always)]
 fn insert(request: KernelRequest, new: Request) {
     // Where it fails the completion is counted as unseen.
-    drop(REQUESTS.insert(request.address(), new, 0));
+    let _ = REQUESTS.insert(request.address(), new, 0);
 }
 
 #[inline(always)]

@@ -161,7 +161,7 @@ fn check_kernel<T>(watched: &Watched<T>, device: &str, operation: Operation) -> 
 }
 
 #[test]
-fn injected_latencies_are_recovered() -> Result<()> {
+fn device_latencies_are_recovered() -> Result<()> {
     if !storage::possible() {
         return Ok(());
     }
@@ -207,7 +207,7 @@ fn injected_latencies_are_recovered() -> Result<()> {
 }
 
 #[test]
-fn a_rate_limit_is_found_and_depth_obeys_littles_law() -> Result<()> {
+fn device_rate_limit_is_found_and_depth_obeys_littles_law() -> Result<()> {
     const LIMIT: f64 = 1000.0;
     if !storage::possible() {
         return Ok(());
@@ -251,7 +251,7 @@ fn a_rate_limit_is_found_and_depth_obeys_littles_law() -> Result<()> {
 }
 
 #[test]
-fn page_reads_are_linked_to_their_requests() -> Result<()> {
+fn device_reads_are_linked_to_page_reads() -> Result<()> {
     const MEMORY: u64 = 80 << 20;
     if !storage::possible() {
         return Ok(());
@@ -283,6 +283,14 @@ fn page_reads_are_linked_to_their_requests() -> Result<()> {
     let path = place["path"].as_str().context("a place without a path")?;
     ensure!(Path::new(path) == server.data(), "the data directory is said to be {path}");
 
+    let users = own["users"].as_array().context("a device without users")?;
+    let reads_of = |user: &str| {
+        users.iter().filter(|own| own["user"] == user).filter_map(|own| own["reads"].as_f64()).sum::<f64>()
+    };
+    let shown = unsigned(profile.operation(device, "read")?, "/count")?;
+    near("reads by client backends", reads_of("client backend"), shown, 5.0, 0.0)
+        .with_context(|| format!("{users:?}"))?;
+
     let parts = profile.storage_parts("page_read")?;
     let part = |name: &str| parts.get(name).copied().with_context(|| format!("no {name} in {parts:?}"));
     let all: u64 = parts.values().sum();
@@ -299,7 +307,7 @@ fn page_reads_are_linked_to_their_requests() -> Result<()> {
 }
 
 #[test]
-fn flushes_of_the_log_are_linked_and_its_device_is_named() -> Result<()> {
+fn device_flushes_are_linked_to_commits() -> Result<()> {
     if !storage::possible() {
         return Ok(());
     }
@@ -340,7 +348,7 @@ fn flushes_of_the_log_are_linked_and_its_device_is_named() -> Result<()> {
 }
 
 #[test]
-fn fio_sees_the_same() -> Result<()> {
+fn device_figures_are_those_of_fio() -> Result<()> {
     const SECONDS: u32 = 3;
     if !storage::possible() || !fio::available() {
         return Ok(());

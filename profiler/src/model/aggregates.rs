@@ -26,7 +26,7 @@ pub struct Aggregates {
 
 const NO_COUNTS: Histogram = Histogram { counts: [0; HISTOGRAM_BUCKETS] };
 
-const NO_STORAGE: StorageTotals = StorageTotals { parts: [0; STORAGE_PARTS], waits: 0, linked: 0 };
+const NO_STORAGE: StorageTotals = StorageTotals { parts: [0; STORAGE_PARTS] };
 
 /// Sums of nothing.
 pub const NO_TOTALS: Totals = Totals {
@@ -196,8 +196,6 @@ fn subtract_totals(now: &Totals, then: &Totals) -> Totals {
     combine(&mut grown.losses, &then.losses, u64::saturating_sub);
     for (now, then) in grown.storage.iter_mut().zip(&then.storage) {
         combine(&mut now.parts, &then.parts, u64::saturating_sub);
-        now.waits = now.waits.saturating_sub(then.waits);
-        now.linked = now.linked.saturating_sub(then.linked);
     }
     grown
 }
