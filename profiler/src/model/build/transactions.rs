@@ -120,7 +120,9 @@ fn events_by_bucket(major: u32, aggregates: &Aggregates) -> Vec<Vec<Event>> {
 /// What the bucket's waits for I/O were spent on.
 fn storage(bucket: Bucket, totals: &Totals, n: u64) -> Vec<Part> {
     let at = LINKED_BUCKETS.iter().position(|linked| *linked == bucket);
-    let Some(waits) = at.map(|at| &totals.storage[at]).filter(|waits| n != 0 && waits.parts != [0; STORAGE_PARTS]) else {
+    let Some(waits) =
+        at.map(|at| &totals.storage[at]).filter(|waits| n != 0 && waits.parts != [0; STORAGE_PARTS])
+    else {
         return Vec::new();
     };
     let means = part::NAMES.iter().zip(apportion(&waits.parts, n));
