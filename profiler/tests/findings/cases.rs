@@ -273,6 +273,10 @@ pub const CASES: &[Case] = &[
         share_of(p, WalFsync, 51);
         device(p, "nvme1n1", 0);
     }),
+    ("data_in_page_cache", "a standby takes time", false, |p| {
+        share_of(p, Replication, 51);
+        device(p, "nvme1n1", 0);
+    }),
     ("data_in_page_cache", "something else takes the time", false, |p| {
         share_of(p, Lock, 501);
         device(p, "nvme1n1", 0);

@@ -68,6 +68,8 @@ pub(super) fn data_in_page_cache(profile: &Profile) -> Option<Found> {
     let cpu = shares(profile, &[Bucket::Cpu, Bucket::RunQueue]).filter(|part| *part >= MOST)?;
     let page_read = share(profile, Bucket::PageRead).filter(|part| *part <= NO_READS)?;
     let storage = storage_part(profile).filter(|part| *part <= NO_STORAGE)?;
+    // A standby has disks too.
+    share(profile, Bucket::Replication).filter(|part| *part <= NO_STORAGE)?;
     let devices = profile.devices.as_ref().filter(|devices| !devices.is_empty())?;
     let reads = devices.iter().try_fold(0_u64, |sum, device| Some(sum.saturating_add(reads(device)?)))?;
     let each = ratio(reads, profile.transactions.count).filter(|each| *each <= READS_PER_TRANSACTION)?;
