@@ -31,6 +31,8 @@ pub enum Loss {
     SwitchInUnseen = 11,
     /// A wake-up was not seen, or came before the switch-out was stamped: the kernel's run-queue clock split the gap.
     WakeUnseen = 12,
+    /// A unit ended in the window that had begun before the attach, or whose begin was lost: not counted.
+    BeganUnseen = 13,
 }
 
 /// Number of loss counters.
@@ -38,7 +40,7 @@ pub const LOSSES: usize = 16;
 
 impl Loss {
     /// Every counter.
-    pub const ALL: [Loss; 13] = [
+    pub const ALL: [Loss; 14] = [
         Loss::RecordDropped,
         Loss::WaitUnreadable,
         Loss::StatusUnreadable,
@@ -52,6 +54,7 @@ impl Loss {
         Loss::IdleSend,
         Loss::SwitchInUnseen,
         Loss::WakeUnseen,
+        Loss::BeganUnseen,
     ];
 
     /// The stable snake_case name used in JSON.
@@ -70,6 +73,7 @@ impl Loss {
             Loss::IdleSend => "idle_send",
             Loss::SwitchInUnseen => "switch_in_unseen",
             Loss::WakeUnseen => "wake_unseen",
+            Loss::BeganUnseen => "began_unseen",
         }
     }
 }

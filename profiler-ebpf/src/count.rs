@@ -5,7 +5,7 @@ use aya_ebpf::{
     helpers::{bpf_get_prandom_u32, generated::bpf_probe_read_user_str},
 };
 use profiler_common::{
-    backend::{Backend, IDLE_OR_FIRST, IN_UNIT, NOT_A_CLIENT, STARTING},
+    backend::{Backend, IDLE_OR_FIRST, IN_UNIT, NOT_A_CLIENT, STARTING, UNSEEN},
     bucket::{BUCKET_SLOTS, Bucket, WAKE_TO_RUN},
     histogram,
     ledger::{EVENT_ENTRIES, LossCounter},
@@ -44,6 +44,8 @@ pub fn close_unit(backend: &mut Backend, counter: u32) {
         }
     } else if phase == NOT_A_CLIENT {
         return;
+    } else if phase == UNSEEN && live().is_some_and(|live| live.window_open != 0) {
+        Losses.count(Loss::BeganUnseen);
     }
     backend.close(counter);
 }

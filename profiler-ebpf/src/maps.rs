@@ -53,8 +53,17 @@ pub static TOTALS: PerCpuArray<Totals> = PerCpuArray::with_max_entries(1, 0);
 #[map]
 pub static CLOCK: PerCpuArray<SchedulerClock> = PerCpuArray::with_max_entries(1, 0);
 
-/// Older figures are not used: the two clocks drift apart, by 500 ns in a millisecond at the very most.
+/// The latest of them, for a CPU on which no followed task has run for a while: where the scheduler's clock is stable, it
+/// is the same on all CPUs. Renewed now and then only, so that its line stays shared.
+#[map]
+pub static LATEST_CLOCK: Array<SchedulerClock> = Array::with_max_entries(1, 0);
+
+/// Older figures of its own a CPU does not use, if there is a later one.
 const CLOCK_AGE_NS: u64 = 1_000_000_000;
+/// Older figures are not used at all: the two clocks drift apart, by 5 ms in that time at the very most.
+const LATEST_CLOCK_AGE_NS: u64 = 10_000_000_000;
+/// How often the latest is renewed.
+const LATEST_CLOCK_EVERY_NS: u64 = 100_000_000;
 
 /// How many statements this CPU has recorded since which tick of [`Live`].
 #[map]
@@ -154,8 +163,17 @@ pub fn advance(slot: u16, backend: &mut Backend, now_ns: u64, sched_info: SchedI
     let Some(clock) = CLOCK.get_ptr_mut(0) else { return };
     // SAFETY: this CPU's copy, preemption is off.
     let clock = unsafe { &mut *clock };
+    let Some(latest) = LATEST_CLOCK.get_ptr_mut(0) else { return };
+    // SAFETY: two words that CPUs may write at the same time; a mixture of two writes is off by what lies between them,
+    // a fraction of the drift allowed for.
+    let latest = unsafe { &mut *latest };
     if now_ns.wrapping_sub(clock.seen_ns) > CLOCK_AGE_NS {
-        clock.seen_ns = 0;
+        *clock = *latest;
+        if now_ns.wrapping_sub(clock.seen_ns) > LATEST_CLOCK_AGE_NS {
+            clock.seen_ns = 0;
+        }
+    } else if clock.seen_ns.wrapping_sub(latest.seen_ns) > LATEST_CLOCK_EVERY_NS {
+        *latest = *clock;
     }
     let gap = backend.advance(now_ns, sched_info, clock, CLIENT_READ.load(), &mut Losses);
     if gap.resumed_ns != 0 {

@@ -10,6 +10,7 @@ use pgstall_tests::{
     gate, pgbench, poll,
     process::Owned,
     profile::{ProcessType, Profile},
+    scenarios::drop_from_page_cache,
     server::{Plan, Server, as_postgres},
 };
 
@@ -178,6 +179,75 @@ fn parallel_workers_and_their_leader() -> Result<()> {
     let clients = profile.process_type("client backend")?;
     let (own, theirs) = (clients.time_ns("cpu")?, workers.time_ns("cpu")?);
     ensure!(theirs > own / 4, "two workers took {theirs} ns of CPU, their leader {own}");
+    Ok(())
+}
+
+/// What the processes of a type moved to and from the devices, bytes; none where it is not listed.
+fn moved(profile: &Profile, kind: &str) -> u64 {
+    let own = profile.process_type(kind).ok();
+    own.and_then(|own| own.device()).map_or(0, |(_, bytes, _)| bytes)
+}
+
+/// A parallel query, a VACUUM and a base backup each read the same table off the device: whoever read it has the bytes.
+#[test]
+fn cold_reads_are_charged_to_who_asked() -> Result<()> {
+    if !gate::root() {
+        return Ok(());
+    }
+    let build = Build::installed()?;
+    let server = Plan::new(&build)
+        .setting("shared_buffers", "1MB")
+        .setting("wal_level", "replica")
+        .setting("max_wal_senders", "4")
+        .start()?;
+    let mut client = server.connect()?;
+    client.query("create table t as select n, repeat('x', 100) as note from generate_series(1, 400000) n")?;
+    client.query("alter table t set (parallel_workers = 2)")?;
+    for command in
+        ["vacuum analyze t", "checkpoint", "set parallel_setup_cost = 0", "set parallel_tuple_cost = 0"]
+    {
+        client.query(command)?;
+    }
+    let table = client.number("select pg_relation_size('t')")? as u64;
+
+    drop_from_page_cache(&server)?;
+    let attach = Attach::start_without_records(&server, &[])?;
+    client.query("select count(*) from t")?;
+    let (profile, _) = attach.stop()?;
+    if profile.at("/devices")?.is_null() {
+        gate::skip("the shares of the device: no device is watched here");
+        return Ok(());
+    }
+    let (leader, workers) = (moved(&profile, "client backend"), moved(&profile, "background worker"));
+    gate::note(&format!("parallel query of {table} bytes: the leader read {leader}, its workers {workers}"));
+    close("the table, read by the leader and its workers", leader + workers, table, 0.05, 1 << 20)?;
+    ensure!(workers > table / 5, "{workers} bytes are few for two workers");
+
+    drop_from_page_cache(&server)?;
+    let attach = Attach::start_without_records(&server, &[])?;
+    client.query("vacuum (disable_page_skipping) t")?;
+    let (profile, _) = attach.stop()?;
+    let by_vacuum = moved(&profile, "client backend");
+    gate::note(&format!("VACUUM: {by_vacuum} bytes"));
+    // What it dirties it writes as well.
+    ensure!(by_vacuum > table / 20 * 19 && by_vacuum < table * 5 / 2, "{by_vacuum} of {table} bytes");
+
+    drop_from_page_cache(&server)?;
+    let attach = Attach::start_without_records(&server, &[])?;
+    let mut backup = as_postgres(&build.program("pg_basebackup"))?;
+    let target = server.directory().join("backup");
+    std::fs::create_dir(&target)?;
+    let owner = std::fs::metadata(server.data())?;
+    std::os::unix::fs::chown(&target, Some(owner.uid()), Some(owner.gid()))?;
+    backup.args(["-U", "postgres", "-X", "none", "-c", "fast", "-D"]).arg(&target);
+    backup.stdout(Stdio::null()).stderr(Stdio::null());
+    let status = Owned::spawn(server.reach(&mut backup))?.wait(PATIENCE)?;
+    ensure!(status.success(), "pg_basebackup: {status}");
+    let (profile, _) = attach.stop()?;
+    let (by_sender, by_clients) = (moved(&profile, "walsender"), moved(&profile, "client backend"));
+    gate::note(&format!("base backup: the walsender read {by_sender} bytes, client backends {by_clients}"));
+    ensure!(by_sender > table / 20 * 19, "{by_sender} of {table} bytes");
+    ensure!(by_clients < table / 20, "{by_clients} bytes charged to who read nothing");
     Ok(())
 }
 

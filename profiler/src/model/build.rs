@@ -23,6 +23,9 @@ mod transactions;
 pub use processes::{ProcessSample, TypeSample, WorkSample};
 pub use single::OpenSample;
 
+/// How the note begins that says a backend crashed in the window.
+pub const RESTARTED: &str = "the server restarted its processes in the window";
+
 /// Everything a profile is made of.
 pub struct Inputs<'a> {
     /// What wrote it.

@@ -206,8 +206,12 @@ impl Locks {
         let ends = ends_a_transaction(text);
         if let Some(let_go_ns) = texts.let_go_ns.filter(|let_go_ns| *let_go_ns <= record.end_ns) {
             texts.let_go_ns = None;
-            // A commit lets go of what the statement before it took.
-            let found = if ends { texts.working.clone() } else { Some(text.to_vec()) };
+            // A commit lets go of what the statement before it took, which is known where every one is recorded.
+            let found = match (ends, record.weight) {
+                (false, _) => Some(text.to_vec()),
+                (true, 1) => texts.working.clone(),
+                (true, _) => None,
+            };
             // Not every statement is recorded: an earlier find stands where that one was not.
             if let_go_ns >= record.start_ns {
                 texts.holding = found;

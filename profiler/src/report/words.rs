@@ -82,6 +82,7 @@ pub(super) fn loss(name: &str) -> (&'static str, bool) {
         Loss::SlotsExhausted => ("backends found no free slot and were not followed", true),
         Loss::EndedInTransaction => ("backends ended inside a transaction, which is not counted", false),
         Loss::TextUnreadable => ("statement texts could not be read", false),
+        Loss::BeganUnseen => ("transactions that began before the attach, not counted", false),
         Loss::WakeUnseen => {
             ("sleeps whose wake-up was not seen: split by the kernel's run-queue clock instead", false)
         }

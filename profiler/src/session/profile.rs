@@ -4,7 +4,7 @@ use super::{attachment::Attachment, ebs, host, options::Options, processes::CLIE
 use crate::{
     kernel::border::BorderSignal,
     model::{
-        build::{CaptureInput, Inputs, build},
+        build::{CaptureInput, Inputs, RESTARTED, build},
         profile::{Borders, Filters, Postgres, Probe, Profile, Tool},
     },
     probe::attach,
@@ -149,11 +149,9 @@ impl Attachment {
         let checkpointers =
             self.types.values().filter(|kind| kind.as_deref() == Some("checkpointer")).count();
         if checkpointers > 1 {
-            notes.push(
-                "the server restarted its processes in the window (its checkpointer was replaced): a backend crashed, \
-                 see the server's log"
-                    .to_owned(),
-            );
+            notes.push(format!(
+                "{RESTARTED} (its checkpointer was replaced): a backend crashed, see the server's log"
+            ));
         }
         notes.extend(self.block_notes(&watched.before.devices, &watched.after.devices));
         for name in &watched.owner_unknown {

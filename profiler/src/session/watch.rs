@@ -215,7 +215,8 @@ impl Attachment {
         };
         self.probes.set_live(Live { window_open: 0, ..live });
         let end_ns = clock::monotonic_ns()?;
-        // At once: what processes do from here on is not the window's.
+        // At once: what devices and processes do from here on is not the window's.
+        let (rest_devices, _) = self.interval_devices(&last_devices, end_ns - course.last_ns)?;
         let after = self.edge(end_ns, &mut works, false)?;
         self.switch_statistics_off(&mut statistics, &mut cost);
         collector.drain(self)?;
@@ -223,7 +224,7 @@ impl Attachment {
         let rest = now.minus(&last);
         if rest.totals.units != 0 || end_ns - course.last_ns >= interval_length.as_nanos() as u64 / 2 {
             let mut entry = course.entry(end_ns, &rest, &after.lives, after.cpu);
-            (entry.devices, _) = self.interval_devices(&last_devices, entry.duration_ns)?;
+            entry.devices = rest_devices;
             observer.interval(&entry);
             timeline.push(entry);
         }

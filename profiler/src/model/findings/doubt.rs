@@ -60,7 +60,7 @@ pub(super) fn no_answer(profile: &Profile) -> Option<Found> {
         return None;
     }
     let of = evidence.counted("transactions", n, "transaction", "transactions");
-    let message = format!("Too much is unknown of these {of}: {}.", list(&reasons));
+    let message = format!("Too much is unknown of the {of} that ended: {}.", list(&reasons));
     let advice = "Take no share above for the answer. Blocked time without a name is page faults, memory reclaim or \
                   swapping (see /proc/vmstat: pgmajfault, allocstall), or a stopped process; lost events mean an \
                   overloaded host or more backends than the tool has places for.";

@@ -53,8 +53,8 @@ fn finished(profile: &Profile) -> Option<Found> {
     let part = ratio(caused_ns, latency_ns(profile)?).filter(|part| *part >= CAUSED)?;
     let mut evidence = Evidence::default();
     let message = format!(
-        "Of the {} a transaction waits for locks, {} is spent on holders that are idle in their transaction, waiting \
-         for their client: {} of the {} it takes.",
+        "Of the {} a transaction waits for locks, {} is spent on holders that wait for their client, most likely idle \
+         in a transaction: {} of the {} it takes.",
         evidence.duration("lock_mean_ns", mean_ns(profile, Bucket::Lock)?),
         evidence.duration("lock_caused_by_client_mean_ns", caused_ns),
         evidence.share("lock_caused_by_client_share", part),
@@ -64,7 +64,8 @@ fn finished(profile: &Profile) -> Option<Found> {
 }
 
 const KEEP_SHORT: &str = "Let the application commit before it turns to anything else, and set \
-                          idle_in_transaction_session_timeout against those that never do.";
+                          idle_in_transaction_session_timeout against those that never do; an advisory lock of a \
+                          session is held outside transactions too, and only its session lets go of it.";
 
 /// By the transactions open at the end: one idle, others waiting for a lock. That the one is what the others wait for is
 /// likely and not shown.

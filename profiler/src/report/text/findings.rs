@@ -1,9 +1,6 @@
 //! What was found and what to do about it.
 
-use super::{
-    page::{Page, Paint},
-    single,
-};
+use super::page::{Page, Paint};
 use crate::model::profile::{Finding, Profile, Severity};
 
 /// Width of the severity in front of a finding.
@@ -16,21 +13,8 @@ pub(super) fn write(page: &mut Page, profile: &Profile) {
     page.section("WHAT TO DO", "", "");
     for finding in findings {
         let (word, paint) = severity(finding.severity);
-        let mut lead = format!("{word:<LEAD$}");
-        if !said_at_the_head(finding, profile) {
-            page.paragraph(paint, &lead, &finding.message, usize::MAX);
-            lead = " ".repeat(LEAD);
-        }
-        page.paragraph(Paint::Plain, &lead, &advice(finding), usize::MAX);
-    }
-}
-
-/// Whether the head of the report has it in its own words already, so that only what to do is to be added.
-fn said_at_the_head(finding: &Finding, profile: &Profile) -> bool {
-    match finding.code.as_str() {
-        "no_answer" => true,
-        "open_transaction" => single::open_warning(profile).is_some(),
-        _ => false,
+        page.paragraph(paint, &format!("{word:<LEAD$}"), &finding.message, usize::MAX);
+        page.paragraph(Paint::Plain, &" ".repeat(LEAD), &advice(finding), usize::MAX);
     }
 }
 

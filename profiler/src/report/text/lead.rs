@@ -1,13 +1,16 @@
 //! The first lines: what was watched, the answer in a sentence, and what must be known before the numbers are read.
 
-use profiler_common::bucket::Bucket;
+use profiler_common::{bucket::Bucket, loss::Loss};
 
 use super::{
     page::{Page, Paint},
     single,
 };
 use crate::{
-    model::profile::{BucketBudget, EndedBy, Filters, Profile},
+    model::{
+        build::RESTARTED,
+        profile::{BucketBudget, EndedBy, Filters, Profile},
+    },
     report::words,
     units::{count, counted, duration, rate, share},
 };
@@ -16,6 +19,8 @@ use crate::{
 const WORTH_NAMING: f64 = 0.15;
 /// Fewer transactions per connection than this are worth a sentence.
 const FEW_TRANSACTIONS: u64 = 10;
+/// One transaction in this many that began before the attach is worth a warning.
+const FEW_PARTIAL: u64 = 20;
 /// More unexplained time than this is worth a warning.
 const UNATTRIBUTED_WARNING: f64 = 0.05;
 
@@ -154,7 +159,8 @@ fn why_empty(profile: &Profile) -> String {
     match profile.capture.backends.followed {
         Some(0) => reasons.push("no client was connected".to_owned()),
         Some(n) if reasons.is_empty() => reasons.push(format!(
-            "{} connected, none sent a command: clients that think, or a pool that hands out other connections",
+            "{} connected, none began and ended a transaction in it: clients that think or wait, or a pool that hands \
+             out other connections",
             counted(n, "client was", "clients were")
         )),
         _ => {}
@@ -180,6 +186,19 @@ fn warnings(profile: &Profile) -> Vec<String> {
     }
     if let Some(warning) = single::open_warning(profile) {
         warnings.push(warning);
+    }
+    let partial = profile.capture.losses.get(Loss::BeganUnseen.name()).copied().unwrap_or(0);
+    if partial * FEW_PARTIAL > profile.transactions.units {
+        warnings.push(format!(
+            "{} that began before it attached ended in the window, in none of the transactions' numbers; what they \
+             waited for is under the locks and the processes.",
+            counted(partial, "transaction", "transactions")
+        ));
+    }
+    if profile.capture.notes.iter().any(|note| note.starts_with(RESTARTED)) {
+        warnings.push(
+            "The server restarted its processes in the window: a backend crashed, see its log.".to_owned(),
+        );
     }
     if !profile.capture.borders.exact {
         warnings.push(

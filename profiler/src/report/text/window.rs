@@ -125,7 +125,7 @@ fn waiting(profile: &Profile) -> Option<String> {
     let mut sentence = format!(
         "on average {} of {} client backends waited on {}",
         rate(first.1),
-        count(all.round() as u64),
+        count((all.ceil() as u64).max(1)),
         first.0
     );
     for (name, average) in rest.iter().take(3) {
