@@ -28,7 +28,8 @@ pub fn woken(slot: u16, now_ns: u64) -> u32 {
     let Some(wait) = wait(slot) else { return 0 };
     let Some(since_ns) = wait.let_go(slept_ns) else { return 0 };
     if now_ns < since_ns {
-        Losses.count(Loss::ClockDisorder);
+        // Stamped before the waiter's switch-out was, on another CPU: a wait of no length.
+        Losses.count(Loss::WakeUnseen);
         return 0;
     }
     wait.since_ns = since_ns;
