@@ -267,6 +267,8 @@ fn a_holder_that_reads_cold_pages() -> Result<()> {
     // sleeps without a name, and rightly not page reads.
     sessions.holder.query(&read(5))?;
     drop_from_page_cache(&sessions.server)?;
+    // The lock itself is to be taken at once: the first page read that is seen has to be one under it.
+    sessions.holder.query(&update(1))?;
     sessions.server.change_limit(Limit::Iops(device, SLOW_IOPS))?;
     let profile = sessions.hold_while(&read(400), Some("DataFileRead"))?;
     let wait = waits(&profile, "Lock", "transactionid")?;
