@@ -172,7 +172,7 @@ pub fn advance(slot: u16, backend: &mut Backend, now_ns: u64, sched_info: SchedI
         if now_ns.wrapping_sub(clock.seen_ns) > LATEST_CLOCK_AGE_NS {
             clock.seen_ns = 0;
         }
-    } else if clock.seen_ns.wrapping_sub(latest.seen_ns) > LATEST_CLOCK_EVERY_NS {
+    } else if clock.seen_ns > latest.seen_ns + LATEST_CLOCK_EVERY_NS {
         *latest = *clock;
     }
     let gap = backend.advance(now_ns, sched_info, clock, CLIENT_READ.load(), &mut Losses);

@@ -187,8 +187,13 @@ fn read_off_the_device(profile: &Profile, user: &str) -> Result<(u64, u64)> {
     let devices = profile.at("/devices")?.as_array().context("/devices is no array")?;
     let users =
         devices.first().and_then(|device| device["users"].as_array()).context("no users of a device")?;
-    let bytes = |one: &serde_json::Value| one["read_bytes"].as_u64().unwrap_or(0);
-    Ok((users.iter().filter(|one| one["user"] == user).map(bytes).sum(), users.iter().map(bytes).sum()))
+    let (mut own, mut all) = (0, 0);
+    for one in users {
+        let bytes = one["read_bytes"].as_u64().context("a user without read_bytes")?;
+        all += bytes;
+        own += if one["user"] == user { bytes } else { 0 };
+    }
+    Ok((own, all))
 }
 
 /// What the kernel says a process had read off devices, bytes.

@@ -122,16 +122,18 @@ fn waiting(profile: &Profile) -> Option<String> {
         .collect();
     waits.sort_by(|one, other| other.1.total_cmp(&one.1));
     let (first, rest) = waits.split_first()?;
-    let mut sentence = format!(
-        "on average {} of {} client backends waited on {}",
-        rate(first.1),
-        count((all.ceil() as u64).max(1)),
-        first.0
-    );
+    let mut sentence =
+        format!("on average {} of {} client backends waited on {}", rate(first.1), population(all), first.0);
     for (name, average) in rest.iter().take(3) {
         sentence.push_str(&format!(", {} on {name}", rate(*average)));
     }
     Some(sentence)
+}
+
+/// How many there were on average: a whole number where connections stayed, a fraction where they came and went.
+fn population(average: f64) -> String {
+    let whole = average.round();
+    if (average - whole).abs() < 0.05 { count(whole as u64) } else { rate(average) }
 }
 
 /// `CPU used: 251 s in 240 s (of 2 CPUs)`
@@ -169,4 +171,18 @@ fn least(values: &[f64]) -> f64 {
 
 fn most(values: &[f64]) -> f64 {
     values.iter().copied().reduce(f64::max).unwrap_or(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn backends_that_stayed_are_a_whole_number() {
+        assert_eq!(population(8.0003), "8");
+        assert_eq!(population(7.98), "8");
+        assert_eq!(population(64.0), "64");
+        assert_eq!(population(0.42), "0.42");
+        assert_eq!(population(2.5), "2.50");
+    }
 }
