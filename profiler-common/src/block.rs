@@ -158,6 +158,8 @@ pub struct DeviceState {
     pub busy_ns: u64,
     /// Requests given back by the device, by kind.
     pub requeued: [u64; OPERATIONS],
+    /// Requests whose memory was used again before their completion was seen.
+    pub completions_unseen: u64,
     /// When a flush was asked for that is not issued yet, ns; 0 = none.
     pub flush_asked_ns: u64,
     /// Who asked for a flush last, see [`user`].
@@ -165,7 +167,7 @@ pub struct DeviceState {
     /// Slot of that backend.
     pub flush_slot: u32,
 }
-crate::shared!(DeviceState, 32 + 8 * OPERATIONS + 16);
+crate::shared!(DeviceState, 32 + 8 * OPERATIONS + 24);
 
 /// Sums of one user of a device; one copy per CPU.
 #[repr(C)]

@@ -152,6 +152,7 @@ fn made(request: KernelRequest) -> i32 {
     {
         // Its memory is used again: the completion was not traced.
         leave(state, now_ns);
+        add(&mut state.completions_unseen, 1);
     }
     *entry = new;
     0

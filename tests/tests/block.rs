@@ -123,6 +123,9 @@ fn requests_are_those_the_kernel_counts() -> Result<()> {
     let compared = run(&start()?)?;
     nothing_lost(&compared.profile)?;
     let Compared { kernel, name, .. } = &compared;
+    for note in compared.profile.at("/capture/notes")?.as_array().context("no notes")? {
+        gate::note(&format!("{note}"));
+    }
     // To the kernel an empty flush is a write as well; the journal's flushes come with data.
     let asked = compared.figure("flush", "asked")?;
     let empty = asked - compared.of_user("kernel: jbd2", "flushes")?;

@@ -3,7 +3,10 @@
 //! The statistics cost two clock reads per program run themselves, so they are switched on for slices of the window
 //! only. The switch is a file descriptor: they are off again when it closes, however the process ends.
 
-use std::{collections::BTreeMap, os::fd::OwnedFd};
+use std::{
+    collections::BTreeMap,
+    os::fd::{AsFd as _, AsRawFd as _, OwnedFd},
+};
 
 use anyhow::{Context as _, Result};
 use aya::sys::{Stats, enable_stats};
@@ -47,6 +50,18 @@ impl Probes {
             costs.insert(name.to_owned(), ProgramCost { runs: info.run_count(), run_ns });
         }
         Ok(costs)
+    }
+
+    /// How often each attached program was skipped so far: the kernel does not let a program interrupt itself on a CPU, and
+    /// completions come in interrupts of several kinds. Empty where the kernel does not count it (before 5.12).
+    pub fn skipped(&self) -> BTreeMap<String, u64> {
+        let skipped = self.ebpf.programs().filter_map(|(name, program)| {
+            let fd = program.fd().ok()?.as_fd().as_raw_fd();
+            let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).ok()?;
+            let count = info.lines().find_map(|line| line.strip_prefix("recursion_misses:"))?;
+            Some((name.to_owned(), count.trim().parse().ok()?))
+        });
+        skipped.collect()
     }
 
     /// How many instructions the verifier walked for each program, where the kernel tells (5.16 and later).

@@ -86,6 +86,7 @@ fn read(probes: &Probes, n_devices: usize, everything: bool) -> Result<Reading> 
         sums.totals = totals;
         let state = probes.device_state(device);
         sums.requeued = state.requeued;
+        sums.completions_unseen = state.completions_unseen;
         sums.in_flight_max = state.in_flight_max;
         sums.busy_ns = state.busy_ns;
         if state.busy_since_ns != 0 {
@@ -193,7 +194,14 @@ impl Attachment {
             ));
         }
         for (device, (before, after)) in self.block.watched().zip(before.iter().zip(after)) {
-            let unseen = after.minus(before).totals.unseen;
+            let between = after.minus(before);
+            let unseen = between.totals.unseen;
+            if between.completions_unseen != 0 {
+                notes.push(format!(
+                    "the kernel did not trace the completion of {} requests to {}: they are in no figure",
+                    between.completions_unseen, device.name
+                ));
+            }
             if unseen != 0 {
                 notes.push(format!(
                     "{unseen} requests to {} completed whose issue was not seen: they are in no figure",

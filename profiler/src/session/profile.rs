@@ -153,6 +153,15 @@ impl Attachment {
                 "{RESTARTED} (its checkpointer was replaced): a backend crashed, see the server's log"
             ));
         }
+        for (name, after) in &watched.after.skipped {
+            let skipped = after - watched.before.skipped.get(name).copied().unwrap_or(0).min(*after);
+            if skipped != 0 {
+                notes.push(format!(
+                    "{name} was skipped {skipped} times, because it would have interrupted itself: what happened then is in \
+                     no figure"
+                ));
+            }
+        }
         notes.extend(self.block_notes(&watched.before.devices, &watched.after.devices));
         for name in &watched.owner_unknown {
             notes.push(format!(

@@ -1,6 +1,7 @@
 //! The window: open it, drain and read on timers until it is over, close it, and make the profile.
 
 use std::{
+    collections::BTreeMap,
     fs::File,
     io::{BufWriter, Write as _},
     time::Duration,
@@ -95,6 +96,8 @@ pub(super) struct Watched {
 pub(super) struct Edge {
     pub lives: Lives,
     pub devices: block::Reading,
+    /// How often each program was skipped so far.
+    pub skipped: BTreeMap<String, u64>,
     pub ebs: ebs::Reading,
     pub reads: file_reads::Reads,
     pub cpu: Option<CpuTimes>,
@@ -105,7 +108,7 @@ pub(super) struct Edge {
 /// Programs' cost while the statistics were on.
 #[derive(Default)]
 pub(super) struct Cost {
-    pub programs: std::collections::BTreeMap<String, ProgramCost>,
+    pub programs: BTreeMap<String, ProgramCost>,
     pub measured: Duration,
     pub error: Option<String>,
 }
@@ -264,6 +267,7 @@ impl Attachment {
         Ok(Edge {
             lives: self.lives(&look, now_ns),
             devices: self.read_devices(true)?,
+            skipped: self.probes.skipped(),
             ebs: self.read_ebs(),
             reads: file_reads::now(&self.probes),
             cpu: CpuTimes::now(),

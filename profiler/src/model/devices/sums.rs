@@ -16,6 +16,8 @@ pub struct DeviceSums {
     pub users: Vec<(u32, UserTotals)>,
     /// Requests given back by the device, by kind.
     pub requeued: [u64; OPERATIONS],
+    /// Requests whose completion was not seen; they are in no other figure.
+    pub completions_unseen: u64,
     /// Most requests at the device at a time.
     pub in_flight_max: u64,
     /// Time in which at least one was there, ns.
@@ -61,6 +63,7 @@ impl DeviceSums {
         for (now, then) in grown.requeued.iter_mut().zip(earlier.requeued) {
             *now = now.saturating_sub(then);
         }
+        grown.completions_unseen = self.completions_unseen.saturating_sub(earlier.completions_unseen);
         grown.busy_ns = self.busy_ns.saturating_sub(earlier.busy_ns);
         grown
     }
