@@ -4,6 +4,10 @@ use std::{io, path::PathBuf};
 
 use super::{counter::CounterError, layout::LayoutError};
 
+/// What looking into a process takes. A machine's own supervisor may be closed to root as well.
+pub(super) const ACCESS: &str = "root or CAP_SYS_PTRACE is needed (run it with sudo); to root only a security module or \
+                                 another user namespace denies it (see dmesg)";
+
 /// Why a server that was found cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
@@ -27,7 +31,7 @@ pub enum TargetError {
         pid: u32,
     },
     /// Something of a process could not be read.
-    #[error("{what} of process {pid} could not be read: root or CAP_SYS_PTRACE is needed (run it with sudo)")]
+    #[error("{what} of process {pid} could not be read: {}", ACCESS)]
     Denied {
         /// The process.
         pid: u32,

@@ -9,6 +9,7 @@ use std::{
 
 use super::{
     discover::{self, Discovery, Postmaster},
+    error::ACCESS,
     procfs,
 };
 
@@ -56,9 +57,7 @@ pub enum SelectError {
         executable: PathBuf,
     },
     /// The process given cannot be looked at.
-    #[error(
-        "the executable of process {pid} could not be read: root or CAP_SYS_PTRACE is needed (run it with sudo)"
-    )]
+    #[error("the executable of process {pid} could not be read: {}", ACCESS)]
     Denied {
         /// The process id.
         pid: u32,
@@ -186,10 +185,7 @@ fn none_found(n_processes: usize, n_unreadable: usize) -> String {
          postmaster or edb-postgres in a data directory whose postmaster.pid names it"
     );
     if n_unreadable > 0 {
-        let _ = write!(
-            text,
-            "; {n_unreadable} of them could not be looked at: root or CAP_SYS_PTRACE is needed (run it with sudo)"
-        );
+        let _ = write!(text, "; {n_unreadable} of them could not be looked at: {ACCESS}");
     }
     text
 }
