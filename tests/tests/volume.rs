@@ -25,6 +25,9 @@ use pgstall_tests::{
 };
 use rustix::process::Signal;
 
+/// The file system's own thread may read some of its bitmaps meanwhile.
+const METADATA_READS: u64 = 16;
+
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The device itself, without its file system.
@@ -63,8 +66,12 @@ fn answers_as_it_is_told() -> Result<()> {
 
     let log = volume.log()?;
     let reads = Summary::of(&log, &alone, Operation::Read);
-    ensure!(reads.count == count, "{} reads in the log of {count}", reads.count);
-    ensure!(reads.bytes == count * 8192, "{} bytes in the log", reads.bytes);
+    ensure!(
+        (count..=count + METADATA_READS).contains(&reads.count),
+        "{} reads in the log of {count}",
+        reads.count
+    );
+    ensure!(reads.bytes >= count * 8192, "{} bytes in the log", reads.bytes);
     let mean = reads.mean_ns.context("no reads")?;
     let seen = (alone.end - alone.start) as f64 / count as f64;
     gate::note(&format!("alone: log {:.1} µs, the caller {:.1} µs", mean / 1e3, seen / 1e3));
@@ -72,7 +79,8 @@ fn answers_as_it_is_told() -> Result<()> {
     ensure!(seen - mean < 1.0e6, "the caller waits {seen} ns, the log says {mean}");
 
     let reads = Summary::of(&log, &limited, Operation::Read);
-    ensure!(reads.count == limited_count, "{} reads in the log of {limited_count}", reads.count);
+    let wanted = limited_count..=limited_count + METADATA_READS;
+    ensure!(wanted.contains(&reads.count), "{} reads in the log of {limited_count}", reads.count);
     let rate = reads.count as f64 * 1e9 / (limited.end - limited.start) as f64;
     let depth = mean_depth(&log, &limited);
     gate::note(&format!("limited: {rate:.1} per second at depth {depth:.2}"));
